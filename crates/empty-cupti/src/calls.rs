@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 27] = [
+const FUNCTIONS: [&CStr; 31] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -34,6 +34,10 @@ const FUNCTIONS: [&CStr; 27] = [
     c"cuMemcpyBatchAsync_v2",
     c"cuMemcpy3DPeerAsync",
     c"cuMemcpyWithAttributesAsync",
+    c"cuEventSynchronize",
+    c"cuLaunchHostFunc",
+    c"cuMemHostRegister_v2",
+    c"cuMemHostUnregister",
 ];
 
 /// The callback of a subscriber.

@@ -6,8 +6,8 @@
 
 use std::fmt;
 use trijet_cupti::call_file::{
-    CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, MAGIC, NO_STACK,
-    PER_THREAD, STACK, TROUBLE, VERSION,
+    ACCESS, CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, MAGIC,
+    NO_STACK, PER_THREAD, STACK, TROUBLE, VERSION,
 };
 use trijet_cupti::file::HEAD_BYTES as BLOCK_HEAD_BYTES;
 
@@ -101,6 +101,15 @@ pub enum Entry<'a> {
         kernel: u32,
         /// The handle of the stream.
         stream: u64,
+    },
+    /// An access of the host to page-locked memory that a copy may still use.
+    Access {
+        /// The address.
+        address: u64,
+        /// Whether the host writes.
+        is_write: bool,
+        /// The number of the stack of calls, if it was recorded.
+        stack: Option<u32>,
     },
     /// The command line of the process.
     Command(&'a [u8]),
@@ -212,6 +221,15 @@ fn entry(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
                 call: call(payload, HEAD_BYTES + 12),
                 kernel: word(payload, HEAD_BYTES),
                 stream: u64::from_le_bytes(number(payload, HEAD_BYTES + 4)),
+            }
+        }
+        tag if tag == ACCESS.0 => {
+            of_length(ACCESS.1)?;
+            let stack = word(payload, 12);
+            Entry::Access {
+                address: u64::from_le_bytes(number(payload, 0)),
+                is_write: word(payload, 8) != 0,
+                stack: (stack != NO_STACK).then_some(stack),
             }
         }
         COMMAND => Entry::Command(payload),

@@ -10,7 +10,7 @@ use crate::reader::{CallReader, CallStack, Counts, Step};
 use std::collections::{BTreeMap, HashMap};
 use trijet_ledger::base::audience::Audience;
 use trijet_ledger::base::id::BlockId;
-use trijet_ledger::base::ledger::Declared;
+use trijet_ledger::base::ledger::{Declared, HostStep, OpKind};
 use trijet_ledger::check::{Assume, CheckOptions, Checker, Finding, FindingClass, Names, Party};
 use trijet_ledger::profile::readable_name;
 
@@ -110,6 +110,7 @@ fn is_told(class: FindingClass) -> bool {
     matches!(
         class,
         FindingClass::Race(_)
+            | FindingClass::Host(_)
             | FindingClass::UseBeforeAlloc
             | FindingClass::FreeRacesUse
             | FindingClass::UseAfterFree
@@ -162,6 +163,10 @@ struct CheckedCalls {
     possible: Checker,
     /// The stack of each entry of the ledger.
     stacks: Vec<Option<CallStack>>,
+    /// The last entry from which the host may learn how far a stream is.
+    teller: Option<u64>,
+    /// That entry at each access of the host.
+    tellers: HashMap<u64, u64>,
     /// The frames of each stack.
     frames: HashMap<u32, Vec<String>>,
     troubles: Vec<String>,
@@ -177,6 +182,8 @@ impl CheckedCalls {
             declared: Checker::new(options.clone()),
             possible: Checker::new(options),
             stacks: Vec::new(),
+            teller: None,
+            tellers: HashMap::new(),
             frames: HashMap::new(),
             troubles: Vec::new(),
             command: String::new(),
@@ -194,11 +201,18 @@ impl CheckedCalls {
             Entry::Trouble(words) => self.troubles.push(readable_name(&text(words))),
             Entry::End { lost } => self.lost = Some(lost),
             Entry::Function { .. } | Entry::Context { .. } | Entry::Kernel { .. } => {}
-            Entry::Call(_) | Entry::Launch { .. } => {}
+            Entry::Call(_) | Entry::Launch { .. } | Entry::Access { .. } => {}
         }
-        let Self { reader, declared, possible, stacks, .. } = self;
+        let Self { reader, declared, possible, stacks, teller, tellers, .. } = self;
         reader.read(entry, &mut |step: Step| {
-            let Step { mut op, possible: may, stack } = step;
+            let Step { mut op, possible: may, stack, may_tell } = step;
+            let number = stacks.len() as u64;
+            if may_tell {
+                *teller = Some(number);
+            }
+            if let (OpKind::Host(HostStep::Access), Some(teller)) = (&op.kind, *teller) {
+                tellers.insert(number, teller);
+            }
             declared.push(&op);
             if !may.is_empty() {
                 op.accesses.extend(may);
@@ -221,7 +235,8 @@ impl CheckedCalls {
         let empty = || Checker::new(CheckOptions::new());
         let sure = std::mem::replace(&mut self.declared, empty()).finish();
         let further = std::mem::replace(&mut self.possible, empty()).finish().findings;
-        let errors: Vec<_> = sure.findings.into_iter().filter(|one| is_told(one.class)).collect();
+        let told = sure.findings.into_iter().filter(|one| is_told(one.class));
+        let (doubtful, errors): (Vec<_>, Vec<_>) = told.partition(|one| self.may_be_told(one));
         let count = |class| errors.iter().filter(|one| one.class == class).count();
         let is_capped = sure.more > 0 && errors.iter().any(|one| count(one.class) >= FINDINGS_MAX);
         let is_known = |finding: &Finding| {
@@ -229,7 +244,8 @@ impl CheckedCalls {
             errors.iter().any(|one| pair(one) == pair(finding))
         };
         let is_further = |one: &Finding| is_possible(one.class) && !is_known(one);
-        let possible = grouped(further.into_iter().filter(is_further));
+        let further = further.into_iter().filter(|one| is_further(one) && !self.may_be_told(one));
+        let possible = grouped(doubtful.iter().cloned().chain(further));
         let named: Vec<_> = errors.iter().chain(possible.iter().map(|one| &one.finding)).collect();
         let parties = named.iter().flat_map(|one| one.first.iter().chain([&one.second]));
         let stacks = parties.filter_map(|one| Some((one.op, self.stack(one)?))).collect();
@@ -270,6 +286,14 @@ impl CheckedCalls {
             stacks,
             origins,
         }
+    }
+
+    /// Whether the host may have learned from work after the first call that this call is complete,
+    /// and then accessed the memory.
+    fn may_be_told(&self, finding: &Finding) -> bool {
+        let first = finding.first.as_ref().map(|party| party.op);
+        let teller = self.tellers.get(&finding.second.op);
+        first.zip(teller).is_some_and(|(first, teller)| first < *teller)
     }
 
     /// The size of an allocation, the function that made it, and the caller.

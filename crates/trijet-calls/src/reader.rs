@@ -6,9 +6,9 @@ use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use trijet_ledger::base::id::Position;
+use trijet_ledger::base::id::{BlockId, Position};
 use trijet_ledger::base::ledger::{
     Access, Accesses, Asked, Declared, Engine, HostStep, LedgerNote, MemoryCall, Mode, Op, OpKind,
     OrderedBy, Place, StreamMark, StreamWork, WaitOutcome, Waited,
@@ -24,6 +24,9 @@ pub(crate) struct Step {
     pub(crate) possible: Accesses,
     /// The stack of calls of the entry, or of the first launch of its kernel.
     pub(crate) stack: Option<CallStack>,
+    /// Whether the host may learn from the entry how far its stream is, without a call: from a host
+    /// function, or from memory that the host also reads.
+    pub(crate) may_tell: bool,
 }
 
 /// The stack of calls of an entry.
@@ -65,6 +68,8 @@ pub(crate) struct CallReader {
     value_waiters: BTreeSet<StreamKey>,
     /// The position that each event was last recorded at.
     recorded: HashMap<u64, Position>,
+    /// Allocations that the host can also read and write.
+    managed: HashSet<BlockId>,
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
     frees_wait: bool,
     pub(crate) counts: Counts,
@@ -83,6 +88,7 @@ impl CallReader {
             graphs: Graphs::default(),
             value_waiters: BTreeSet::new(),
             recorded: HashMap::new(),
+            managed: HashSet::new(),
             frees_wait,
             counts: Counts::default(),
             made: HashMap::new(),
@@ -110,6 +116,9 @@ impl CallReader {
                 let name = self.functions.get(&call.function).cloned().unwrap_or_default();
                 self.call(call, &name, add);
             }
+            Entry::Access { address, is_write, stack } => {
+                self.host_access(*address, *is_write, *stack, add);
+            }
             Entry::Stack { .. } | Entry::Command(_) | Entry::Trouble(_) | Entry::End { .. } => {}
         }
     }
@@ -123,7 +132,8 @@ impl CallReader {
         let mut op = Op::new(kind, engine, on.device, on.position);
         (op.stream, op.thread) = (on.class, THREAD);
         let of_call = |number| CallStack { number, is_of_first_launch: false };
-        Step { op, possible: Accesses::new(), stack: call.stack.map(of_call) }
+        let stack = call.stack.map(of_call);
+        Step { op, possible: Accesses::new(), stack, may_tell: false }
     }
 
     fn launch(&mut self, call: &Call<'_>, kernel: u32, stream: u64, add: &mut impl FnMut(Step)) {
@@ -149,6 +159,7 @@ impl CallReader {
         let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
         step.stack = step.stack.or(first.map(of_first));
         step.possible = self.possible(&work.addresses);
+        step.may_tell = self.is_shared(&step.possible);
         self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
         add(step);
     }
@@ -191,6 +202,8 @@ impl CallReader {
         step.op.bytes =
             touched.iter().map(|one| one.range.end - one.range.start).max().unwrap_or(0);
         step.op.label = Cow::Owned(label.to_owned());
+        let is_of_host = |access: &Access| access.place != Place::Device;
+        step.may_tell = kind == StreamWork::Fill && step.op.accesses.iter().any(is_of_host);
         add(step);
     }
 
@@ -257,6 +270,9 @@ impl CallReader {
         let bytes = range.end - range.start;
         let made = self.memory.allocate(range, place);
         self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
+        if name == "cuMemAllocManaged" {
+            self.managed.insert(made.block);
+        }
         if place == Place::Device {
             self.memory_call(call, MemoryCall::AllocNow, &made, add);
         }
@@ -358,12 +374,14 @@ impl CallReader {
             kernels.op.declared = Declared::Nothing;
             kernels.op.graph = Some(call.word(0));
             kernels.possible = self.possible(&work.addresses);
+            kernels.may_tell = work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
         }
     }
 }
 
 mod dispatch;
+mod host;
 
 /// An event of a stream that no call of the program names: the driver gives no event such a handle.
 fn own_event(of: StreamOf) -> u64 {

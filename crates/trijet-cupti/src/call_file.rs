@@ -41,6 +41,9 @@ pub const TROUBLE: u8 = 8;
 pub const END: (u8, usize) = (9, 16);
 /// The tag of the command line of the process.
 pub const COMMAND: u8 = 10;
+/// The tag of an access of the host to page-locked memory that a copy may still use, and the length
+/// of its payload: the address, 1 for a write or 0 for a read, and the number of the stack.
+pub const ACCESS: (u8, usize) = (11, 16);
 
 /// The number of bytes of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
@@ -140,6 +143,14 @@ pub fn launch(out: &mut Vec<u8>, one: &Head, kernel: u32, stream: u64, words: &[
     out.extend(kernel.to_le_bytes());
     out.extend(stream.to_le_bytes());
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+}
+
+/// Appends an access of the host.
+pub fn access(out: &mut Vec<u8>, address: u64, is_write: bool, stack: u32) {
+    start(out, ACCESS.0, ACCESS.1);
+    out.extend(address.to_le_bytes());
+    out.extend(u32::from(is_write).to_le_bytes());
+    out.extend(stack.to_le_bytes());
 }
 
 /// Appends the end of the file.

@@ -11,10 +11,14 @@
 //! - A call of the driver by the recorder itself, or inside a callback, is not recorded.
 //! - If the list is full, calls are lost and counted. No panic leaves a callback.
 //! - A forked child has no CUDA, and records nothing.
+//! - Page-locked memory that copies use is protected (`host_memory`), and opened at the first
+//!   access, which is noted. The handler of such an access takes no lock.
 
 mod arguments;
 mod functions;
+mod host_memory;
 mod kernels;
+mod protection;
 mod stack;
 mod writer;
 
@@ -22,14 +26,16 @@ use crate::api::{ANOTHER_SUBSCRIBER, Api, CuptiApi};
 use crate::call_file::{self, Head, NO_STACK, PER_THREAD};
 use crate::disk::Disk;
 use crate::opening::{command, usable};
-use crate::system;
+use crate::{signal, system};
 use arguments::{CallbackData, LaunchArguments};
 use functions::{Argument, FUNCTIONS, LaunchForm, Recorded, find};
+use host_memory::{HostMemory, MemoryEffect, StreamName, effect};
 use kernels::Kernel;
 use stack::Frames;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,6 +69,11 @@ struct CallRecorder {
     /// The function of [`FUNCTIONS`] with each number of CUPTI, and whether its default stream is
     /// the one of the thread.
     by_number: Vec<Option<(u16, bool)>>,
+    /// The effect of each function of [`FUNCTIONS`] on page-locked memory.
+    effects: Vec<MemoryEffect>,
+    host_memory: Mutex<HostMemory>,
+    /// The addresses of the code of the driver.
+    driver_code: Vec<Range<usize>>,
     list: Mutex<List>,
     changed: Condvar,
     disk: Mutex<Option<Disk>>,
@@ -145,10 +156,17 @@ impl CallRecorder {
             api,
             process: std::process::id(),
             by_number: (0..NUMBERS_MAX).map(of).collect(),
+            effects: FUNCTIONS.iter().map(effect).collect(),
+            host_memory: Mutex::new(HostMemory::new(signal::page_bytes())),
+            driver_code: stack::driver_code(),
             list: Mutex::default(),
             changed: Condvar::new(),
             disk: Mutex::new(None),
         }
+    }
+
+    fn host_memory(&self) -> MutexGuard<'_, HostMemory> {
+        self.host_memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
@@ -208,13 +226,16 @@ impl CallRecorder {
         if !wanted || std::process::id() != self.process {
             return;
         }
+        if protection::has_accesses() {
+            self.append_accesses();
+        }
         let code = if data.is_start() { 0 } else { data.code() };
         // The arguments of a launch or a batch that the driver refused may be no memory.
         if code != 0 && matches!(function.recorded, Recorded::Launch(_) | Recorded::Batch(_)) {
             return;
         }
         if self.list().phase == Phase::Done {
-            return;
+            return self.host_memory().open_all();
         }
         let head = Head {
             function: *index,
@@ -234,9 +255,13 @@ impl CallRecorder {
             Recorded::Batch(stream) => {
                 for words in data.arguments().batch(stream) {
                     self.append(|out| call_file::call(out, &head, &words));
+                    self.host_memory().note(MemoryEffect::Batch, &head, &words);
                 }
             }
-            Recorded::Unload => self.list().kernels.clear(),
+            Recorded::Unload => {
+                self.host_memory().open_all();
+                self.list().kernels.clear();
+            }
             Recorded::AtReturn | Recorded::AtStart => self.call(head, data, function.arguments),
         }
     }
@@ -245,6 +270,49 @@ impl CallRecorder {
         let mut words = Vec::with_capacity(8);
         data.arguments().words(types, head.code == 0 && !data.is_start(), &mut words);
         self.append(|out| call_file::call(out, &head, &words));
+        let effect = self.effects[usize::from(head.function)];
+        // A capture that became invalid ends with an error.
+        if effect != MemoryEffect::None && (head.code == 0 || effect == MemoryEffect::EndCapture) {
+            self.host_memory().note(effect, &head, &words);
+        }
+    }
+
+    /// Appends the accesses of the host that were noted. They are taken under the lock, so that
+    /// calls which are appended later were made later.
+    fn append_accesses(&self) {
+        let mut new = Vec::new();
+        let mut list = self.list();
+        let (accesses, lost) = protection::take_accesses();
+        list.lost += lost;
+        for one in accesses {
+            // The driver reads and writes memory in its calls. Accesses of a host function follow
+            // its stream, and its number is not known.
+            let is_of_driver =
+                |frame: &usize| self.driver_code.iter().any(|code| code.contains(frame));
+            if one.frames.iter().any(is_of_driver) {
+                continue;
+            }
+            if list.phase == Phase::Done || list.staged.len() >= STAGED_MAX {
+                list.lost += 1;
+                continue;
+            }
+            let count = u32::try_from(list.stacks.len()).unwrap_or(STACKS_MAX);
+            let number = match list.stacks.get(&one.frames) {
+                Some(number) => *number,
+                None if count >= STACKS_MAX => NO_STACK,
+                None => {
+                    list.stacks.insert(one.frames, count);
+                    new.push((count, one.frames));
+                    count
+                }
+            };
+            call_file::access(&mut list.staged, one.address as u64, one.is_write, number);
+        }
+        drop(list);
+        for (number, frames) in new {
+            let lines = stack::lines(&frames);
+            call_file::stack(&mut self.list().staged, number, &lines);
+        }
     }
 
     /// Appends a launch. Walking the stack takes longer than the rest of the launch, so only the
@@ -256,6 +324,7 @@ impl CallRecorder {
         let stack = if is_first { self.stack(stack::here()) } else { NO_STACK };
         let head = Head { stack, ..head };
         self.append(|out| call_file::launch(out, &head, number, launch.stream, &words));
+        self.host_memory().work(StreamName::new(launch.stream, &head));
     }
 
     /// The number of the kernel of a launch, and whether it is the first launch of the kernel.
@@ -361,6 +430,9 @@ extern "C" fn ended() {
     }
     guarded(|| {
         if let Some(recorder) = RECORDER.get().filter(|one| one.process == std::process::id()) {
+            if protection::has_accesses() {
+                recorder.append_accesses();
+            }
             recorder.end();
         }
     });

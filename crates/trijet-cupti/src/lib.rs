@@ -27,6 +27,7 @@ mod opening;
 mod questions;
 pub mod recorder;
 pub mod search;
+mod signal;
 mod sink;
 mod system;
 

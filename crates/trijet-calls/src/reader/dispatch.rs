@@ -74,6 +74,7 @@ impl CallReader {
         let mut step = Self::entry(StreamWork::HostFn, Engine::Host, on, call);
         step.op.declared = Declared::Nothing;
         step.op.label = "host function".into();
+        step.may_tell = true;
         add(step);
     }
 

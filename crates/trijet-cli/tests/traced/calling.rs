@@ -9,7 +9,7 @@ use std::process::{abort, exit};
 
 /// An argument of a call.
 #[derive(Debug, Clone, Copy)]
-enum Passed {
+pub(crate) enum Passed {
     /// 8 bytes.
     Word(u64),
     /// 4 bytes.
@@ -23,18 +23,18 @@ enum Passed {
 use Passed::{Byte, Int, Out, Word};
 
 /// The driver of the program.
-struct Driver(Library);
+pub(crate) struct Driver(Library);
 
 type Report = unsafe extern "C" fn(*const c_char, *const c_void, c_int);
 
 impl Driver {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         initialise();
         Self(library("TRIJET_LIBCUPTI"))
     }
 
     /// Reports a call that succeeds.
-    fn call(&self, name: &CStr, passed: &[Passed]) {
+    pub(crate) fn call(&self, name: &CStr, passed: &[Passed]) {
         self.call_with(name, passed, 0);
     }
 
@@ -64,7 +64,7 @@ impl Driver {
     }
 
     /// A launch of a kernel with one argument.
-    fn launch(&self, stream: u64, argument: u64) {
+    pub(crate) fn launch(&self, stream: u64, argument: u64) {
         let address = |word: &u64| (&raw const *word).expose_provenance() as u64;
         let size = 8;
         let extra = [1, address(&argument), 2, address(&size), 0, 0];
@@ -77,12 +77,12 @@ impl Driver {
 }
 
 const KERNEL: u64 = 0x77_0000;
-const NON_BLOCKING: u32 = 1;
+pub(crate) const NON_BLOCKING: u32 = 1;
 /// Two streams, an event, memory of the device, and page-locked memory.
-const ONE: u64 = 0x1_0000;
-const OTHER: u64 = 0x2_0000;
-const EVENT: u64 = 0x3_0000;
-const DATA: u64 = 0x7f00_0000_0000;
+pub(crate) const ONE: u64 = 0x1_0000;
+pub(crate) const OTHER: u64 = 0x2_0000;
+pub(crate) const EVENT: u64 = 0x3_0000;
+pub(crate) const DATA: u64 = 0x7f00_0000_0000;
 const HOST: u64 = 0x5500_0000_0000;
 const BYTES: u64 = 1 << 20;
 /// A word of memory beside the others.
@@ -109,7 +109,7 @@ fn download(driver: &Driver, stream: u64) {
 }
 
 /// Makes `other` wait for the present work of `one`.
-fn follow(driver: &Driver, one: u64, other: u64) {
+pub(crate) fn follow(driver: &Driver, one: u64, other: u64) {
     driver.call(c"cuEventRecord", &[Word(EVENT), Word(one)]);
     driver.call(c"cuStreamWaitEvent", &[Word(other), Word(EVENT), Int(0)]);
 }

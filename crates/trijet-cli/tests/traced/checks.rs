@@ -14,6 +14,9 @@ pub(crate) const ALL: &[Test] = &[
     ("a_program_is_judged_by_what_it_did_before_it_ended", ended),
     ("a_program_without_an_end_has_no_clean_verdict", aborted),
     ("a_program_with_a_profiler_is_not_checked", profiler),
+    ("an_access_of_the_host_to_memory_of_a_copy_is_an_error_if_nothing_orders_it", host),
+    ("an_access_of_the_host_is_possible_if_work_may_have_told_it", told),
+    ("a_program_keeps_its_own_handler_and_its_children", undisturbed),
     ("a_free_waits_for_the_device_only_as_drivers_were_seen_to_do", free),
 ];
 
@@ -163,4 +166,63 @@ fn profiler() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("the program did not initialise CUDA"), "{err}");
     assert_eq!(output.status.code(), Some(1), "{err}");
+}
+
+/// The host may use page-locked memory again when it knows that the copy is complete.
+fn host() {
+    let cases: [(&str, &[&str]); 19] = [
+        ("reads-early", &["HOST/RAW"]),
+        ("reads-after-other-wait", &["HOST/RAW"]),
+        ("reads-after-early-event", &["HOST/RAW"]),
+        ("reads-in-other-thread", &["HOST/RAW"]),
+        ("reads-end-early", &["HOST/RAW"]),
+        ("reads-registered-early", &["HOST/RAW"]),
+        ("reads-again", &["HOST/RAW"]),
+        ("reads-part", &["HOST/RAW"]),
+        ("writes-source-early", &["HOST/WAR"]),
+        ("writes-early", &["HOST/WAW"]),
+        ("reads-after-wait", &[]),
+        ("reads-after-event", &[]),
+        ("reads-after-two-events", &[]),
+        ("reads-read-only", &[]),
+        ("reads-while-captured", &[]),
+        ("reads-source", &[]),
+        ("writes-freed", &[]),
+        ("writes-unregistered", &[]),
+        ("reads-in-child", &[]),
+    ];
+    for (program, classes) in cases {
+        let found = checked(program);
+        assert_eq!(found.classes("errors"), classes, "{program}: {}", found.process);
+        assert_eq!(found.classes("possible"), [""; 0], "{program}: {}", found.process);
+        assert_eq!(found.status, Some(i32::from(!classes.is_empty())), "{program}: {}", found.err);
+        if let [_] = classes {
+            let stack = found.process["errors"][0]["stacks"][1].to_string();
+            assert!(stack.contains("traced"), "{program}: {stack}");
+        }
+    }
+}
+
+/// A host function or a kernel may have told the host that its stream is so far.
+fn told() {
+    for program in ["reads-after-host-function", "reads-after-kernel-with-memory"] {
+        let found = checked(program);
+        assert_eq!(found.classes("errors"), [""; 0], "{program}: {}", found.process);
+        let possible = found.classes("possible");
+        assert!(possible.contains(&"HOST/RAW"), "{program}: {}", found.process);
+        assert_eq!(found.status, Some(0), "{program}");
+    }
+}
+
+/// The program's own faults reach its own handler, whenever it set it.
+fn undisturbed() {
+    for program in ["own-handler", "own-handler-later"] {
+        let found = checked(program);
+        assert_eq!(found.classes("errors"), ["HOST/RAW"; 2], "{program}: {}", found.process);
+        assert_eq!(found.status, Some(1), "{program}: {}", found.err);
+    }
+    let found = checked("reads-at-once");
+    assert_eq!(found.process["calls"], 504 + 500, "{}", found.process);
+    let classes = found.classes("errors");
+    assert!(classes.iter().all(|class| *class == "HOST/RAW"), "{classes:?}");
 }

@@ -15,6 +15,7 @@ mod cuda;
 mod programs;
 mod run;
 mod tests;
+mod touching;
 
 use libtest_mimic::{Arguments, Trial, run};
 use std::process::ExitCode;

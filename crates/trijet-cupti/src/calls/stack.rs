@@ -1,9 +1,10 @@
 //! The stack of the host thread at a call: return addresses, and the symbols that they belong to.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 
 /// The number of frames that are recorded, with the frames of CUDA.
-const FRAMES: usize = 20;
+pub(super) const FRAMES: usize = 20;
 /// `_URC_NO_REASON` and `_URC_END_OF_STACK`.
 const GO_ON: c_int = 0;
 const ENOUGH: c_int = 5;
@@ -48,6 +49,19 @@ pub(super) fn here() -> Frames {
     walk.frames
 }
 
+/// The stack of the calling thread from an instruction that a signal has interrupted, without the
+/// frames of the handler. The whole stack if the instruction is not in it.
+pub(super) fn interrupted_at(instruction: usize) -> Frames {
+    let mut frames = here();
+    if let Some(first) = frames.iter().position(|frame| *frame == instruction && *frame != 0) {
+        frames.rotate_left(first);
+        frames[FRAMES - first..].fill(0);
+        // As if it were the address of a return.
+        frames[0] += 1;
+    }
+    frames
+}
+
 extern "C" fn step(frame: *mut c_void, to: *mut c_void) -> c_int {
     // SAFETY: `to` is the address of the variable of `here`, which nothing else uses meanwhile.
     let walk = unsafe { &mut *to.cast::<Walk>() };
@@ -58,6 +72,21 @@ extern "C" fn step(frame: *mut c_void, to: *mut c_void) -> c_int {
     walk.frames[walk.length] = unsafe { _Unwind_GetIP(frame) };
     walk.length += 1;
     GO_ON
+}
+
+/// The addresses of the code of the driver.
+pub(super) fn driver_code() -> Vec<Range<usize>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let code = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (addresses, allowed) = (fields.next()?, fields.next()?);
+        let file = fields.last()?.rsplit('/').next()?;
+        let (start, end) = addresses.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let is_code = allowed.contains('x') && file.starts_with("libcuda.so");
+        is_code.then_some(number(start)?..number(end)?)
+    };
+    maps.lines().filter_map(code).collect()
 }
 
 /// A line for each frame outside of CUDA: the symbol, or `?`, and the library with the offset.

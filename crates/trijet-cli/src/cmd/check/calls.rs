@@ -17,6 +17,7 @@ use trijet_calls::{Judged, judge};
 use trijet_cupti::call_file::MAGIC;
 use trijet_cupti::file::HEAD_BYTES;
 use trijet_io::{NewFile, file_error, shown};
+use trijet_ledger::base::ledger::{HostStep, OpKind};
 
 /// Maximum number of possible conflicts that the text lists.
 const POSSIBLE_MAX: usize = 10;
@@ -269,10 +270,10 @@ fn beside(one: &Judged, finding: &Finding) -> String {
     }
     for party in finding.first.iter().chain([&finding.second]) {
         let Some(stack) = one.stack(party) else { continue };
-        let when = if stack.is_of_first_launch {
-            "'s kernel was first launched from"
-        } else {
-            " called from"
+        let when = match party.kind {
+            OpKind::Host(HostStep::Access) => " at",
+            _ if stack.is_of_first_launch => "'s kernel was first launched from",
+            _ => " called from",
         };
         for (number, frame) in stack.frames.iter().take(FRAMES_MAX).enumerate() {
             let head = if number == 0 { format!("#{}{when}", party.op) } else { "from".to_owned() };

@@ -1,0 +1,249 @@
+//! Protected memory of the program: an access of the host raises a signal, whose handler notes the
+//! access, opens the memory, and lets the program go on.
+//!
+//! The handler may interrupt any code, even the allocator or this recorder. Therefore it takes no
+//! lock and allocates nothing: it finds protected ranges in a table of atomic numbers, and leaves
+//! its notes in another one.
+
+use super::stack::{self, FRAMES, Frames};
+use crate::signal::{self, KeptAction, KeptErrorNumber, MemoryFault, Protection};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+/// Maximum number of ranges that are protected at a time.
+pub(super) const RANGES_MAX: usize = 256;
+/// Maximum number of accesses that wait for the recorder.
+const NOTES_MAX: usize = 64;
+/// Maximum number of faults without a range between two ranges. Another thread may have opened the
+/// range meanwhile; a fault of the program itself repeats.
+const STRAY_MAX: u32 = 1000;
+/// `SEGV_ACCERR`: the memory is mapped, and its protection forbids the access.
+const FORBIDDEN: c_int = 2;
+
+/// A protected range. The end is 0 in an unused place.
+struct ProtectedRange {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Whether the handler has opened the memory.
+    is_open: AtomicBool,
+    /// Whether reads are allowed.
+    is_readable: AtomicBool,
+}
+
+/// The states of a note.
+const FREE: u32 = 0;
+const BUSY: u32 = 1;
+const FULL: u32 = 2;
+
+struct NotedAccess {
+    state: AtomicU32,
+    order: AtomicU64,
+    address: AtomicUsize,
+    is_write: AtomicBool,
+    frames: [AtomicUsize; FRAMES],
+}
+
+static RANGES: [ProtectedRange; RANGES_MAX] = [const {
+    ProtectedRange {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        is_open: AtomicBool::new(false),
+        is_readable: AtomicBool::new(false),
+    }
+}; RANGES_MAX];
+static NOTES: [NotedAccess; NOTES_MAX] = [const {
+    NotedAccess {
+        state: AtomicU32::new(FREE),
+        order: AtomicU64::new(0),
+        address: AtomicUsize::new(0),
+        is_write: AtomicBool::new(false),
+        frames: [const { AtomicUsize::new(0) }; FRAMES],
+    }
+}; NOTES_MAX];
+/// The number of accesses so far, and of those that found no room.
+static NOTED: AtomicU64 = AtomicU64::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
+/// The number of notes that the recorder has not taken.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// The addresses below and above all ranges that were ever protected.
+static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static GREATEST: AtomicUsize = AtomicUsize::new(0);
+static STRAY: AtomicU32 = AtomicU32::new(0);
+/// The process that is recorded.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The action before the first one of this module, and the one before its last.
+static FIRST: KeptAction = KeptAction::new();
+static PREVIOUS: KeptAction = KeptAction::new();
+/// The thread that is in a handler of the program.
+static ELSEWHERE: AtomicI32 = AtomicI32::new(0);
+
+/// An access of the host to protected memory.
+#[derive(Debug, Clone)]
+pub(super) struct HostAccess {
+    order: u64,
+    pub(super) address: usize,
+    pub(super) is_write: bool,
+    pub(super) frames: Frames,
+}
+
+/// Makes the handler the one of the process. Called before each protection, because the program may
+/// have set a handler of its own. Returns whether it succeeded.
+pub(super) fn prepare() -> bool {
+    let Some(now) = signal::fault_action() else { return false };
+    if now.is_of(faulted) {
+        return true;
+    }
+    if PROCESS.swap(std::process::id(), Ordering::Relaxed) == 0 {
+        FIRST.keep(&now);
+    }
+    PREVIOUS.keep(&now);
+    signal::set_fault_handler(faulted)
+}
+
+/// Forbids accesses of the host to whole pages. `place` is an index that no other range has.
+pub(super) fn protect(place: usize, range: &Range<usize>, is_readable: bool) -> bool {
+    let one = &RANGES[place];
+    one.start.store(range.start, Ordering::Relaxed);
+    one.is_open.store(false, Ordering::Relaxed);
+    one.is_readable.store(is_readable, Ordering::Relaxed);
+    one.end.store(range.end, Ordering::Release);
+    LEAST.fetch_min(range.start, Ordering::Relaxed);
+    GREATEST.fetch_max(range.end, Ordering::Relaxed);
+    STRAY.store(0, Ordering::Relaxed);
+    // The handler must find the range before a thread can fault in it.
+    fence(Ordering::SeqCst);
+    let wanted = if is_readable { Protection::Read } else { Protection::None };
+    let is_done = signal::protect(range, wanted);
+    if !is_done {
+        // A part of the range may have the protection.
+        let _done = signal::protect(range, Protection::ReadAndWrite);
+        one.end.store(0, Ordering::Release);
+    }
+    is_done
+}
+
+/// Forbids accesses to a part of a range again, after another range has been opened.
+pub(super) fn protect_part(place: usize, part: &Range<usize>) {
+    let one = &RANGES[place];
+    if !is_open(place) {
+        let is_readable = one.is_readable.load(Ordering::Relaxed);
+        let wanted = if is_readable { Protection::Read } else { Protection::None };
+        // After a failure, accesses are missed.
+        let _done = signal::protect(part, wanted);
+    }
+}
+
+/// Whether the handler has opened the range.
+pub(super) fn is_open(place: usize) -> bool {
+    RANGES[place].is_open.load(Ordering::Relaxed)
+}
+
+/// Ends the protection of a range. The place may be used again.
+pub(super) fn open(place: usize, range: &Range<usize>) {
+    if !is_open(place) {
+        // It succeeded for this range before; the handler tries again.
+        let _done = signal::protect(range, Protection::ReadAndWrite);
+    }
+    forget(place);
+}
+
+/// Gives up a place whose range another one has.
+pub(super) fn forget(place: usize) {
+    RANGES[place].end.store(0, Ordering::Release);
+}
+
+/// Whether there are notes.
+pub(super) fn has_accesses() -> bool {
+    WAITING.load(Ordering::Relaxed) > 0
+}
+
+/// Takes the noted accesses in their order, and the number of those that were lost.
+pub(super) fn take_accesses() -> (Vec<HostAccess>, u64) {
+    let mut all = Vec::new();
+    for note in &NOTES {
+        if note.state.load(Ordering::Acquire) != FULL {
+            continue;
+        }
+        all.push(HostAccess {
+            order: note.order.load(Ordering::Relaxed),
+            address: note.address.load(Ordering::Relaxed),
+            is_write: note.is_write.load(Ordering::Relaxed),
+            frames: std::array::from_fn(|at| note.frames[at].load(Ordering::Relaxed)),
+        });
+        note.state.store(FREE, Ordering::Release);
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+    all.sort_by_key(|one| one.order);
+    (all, LOST.swap(0, Ordering::Relaxed))
+}
+
+/// The handler of the signal for forbidden memory.
+extern "C" fn faulted(number: c_int, info: *const c_void, context: *mut c_void) {
+    // SAFETY: the kernel passes both structures to a handler that was set with `SA_SIGINFO`.
+    let fault = unsafe { MemoryFault::new(info, context) };
+    let _errno = KeptErrorNumber::new();
+    if fault.code == FORBIDDEN && (opened(&fault) || is_stray(fault.address)) {
+        return;
+    }
+    let is_again = ELSEWHERE.swap(signal::thread(), Ordering::Relaxed) == signal::thread();
+    let action = if is_again { &FIRST } else { &PREVIOUS };
+    // SAFETY: this handler got the same arguments.
+    unsafe { action.run(number, info, context) };
+    ELSEWHERE.store(0, Ordering::Relaxed);
+}
+
+/// Whether the fault may be in a range that was open before the handler looked for it.
+fn is_stray(address: usize) -> bool {
+    let was_protected =
+        (LEAST.load(Ordering::Relaxed)..GREATEST.load(Ordering::Relaxed)).contains(&address);
+    was_protected && STRAY.fetch_add(1, Ordering::Relaxed) < STRAY_MAX
+}
+
+/// Opens the ranges that have the address of a fault. Returns whether there is one.
+fn opened(fault: &MemoryFault) -> bool {
+    let mut is_noted = false;
+    for place in &RANGES {
+        let end = place.end.load(Ordering::Acquire);
+        let start = place.start.load(Ordering::Relaxed);
+        if !(start..end).contains(&fault.address) || place.is_open.load(Ordering::Relaxed) {
+            continue;
+        }
+        let is_readable = place.is_readable.load(Ordering::Relaxed);
+        if !signal::protect(&(start..end), Protection::ReadAndWrite) {
+            return false;
+        }
+        place.is_open.store(true, Ordering::Relaxed);
+        if !is_noted {
+            note(fault, fault.is_write.unwrap_or(is_readable));
+        }
+        is_noted = true;
+    }
+    is_noted
+}
+
+fn note(fault: &MemoryFault, is_write: bool) {
+    // A forked child is not recorded.
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    let take = |note: &&NotedAccess| {
+        let state = &note.state;
+        state.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let Some(note) = NOTES.iter().find(take) else {
+        LOST.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    note.order.store(NOTED.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    note.address.store(fault.address, Ordering::Relaxed);
+    note.is_write.store(is_write, Ordering::Relaxed);
+    let frames = stack::interrupted_at(fault.instruction);
+    for (place, frame) in note.frames.iter().zip(frames) {
+        place.store(frame, Ordering::Relaxed);
+    }
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    note.state.store(FULL, Ordering::Release);
+}
