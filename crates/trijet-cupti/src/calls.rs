@@ -19,6 +19,7 @@ mod functions;
 mod host_memory;
 mod kernels;
 mod protection;
+mod python;
 mod stack;
 mod writer;
 
@@ -31,7 +32,7 @@ use arguments::{CallbackData, LaunchArguments};
 use functions::{Argument, FUNCTIONS, LaunchForm, Recorded, find};
 use host_memory::{HostMemory, MemoryEffect, StreamName, effect};
 use kernels::Kernel;
-use stack::Frames;
+use stack::HostStack;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_int, c_void};
@@ -88,7 +89,7 @@ struct List {
     contexts: HashSet<u32>,
     kernels: HashMap<u64, (u32, Kernel)>,
     kernel_count: u32,
-    stacks: HashMap<Frames, u32>,
+    stacks: HashMap<HostStack, u32>,
     phase: Phase,
 }
 
@@ -136,6 +137,7 @@ fn start(folder: PathBuf) {
     if let Ok((api, _)) = found {
         // Not at the first launch: a launch may come from inside the loader.
         kernels::prepare();
+        python::prepare();
         let recorder = RECORDER.get_or_init(|| CallRecorder::new(api));
         if recorder.subscribe(&mut words) {
             // Without an exit handler, the calls of the last moments are lost.
@@ -289,7 +291,7 @@ impl CallRecorder {
             // its stream, and its number is not known.
             let is_of_driver =
                 |frame: &usize| self.driver_code.iter().any(|code| code.contains(frame));
-            if one.frames.iter().any(is_of_driver) {
+            if one.stack.frames.iter().any(is_of_driver) {
                 continue;
             }
             if list.phase == Phase::Done || list.staged.len() >= STAGED_MAX {
@@ -297,20 +299,20 @@ impl CallRecorder {
                 continue;
             }
             let count = u32::try_from(list.stacks.len()).unwrap_or(STACKS_MAX);
-            let number = match list.stacks.get(&one.frames) {
+            let number = match list.stacks.get(&one.stack) {
                 Some(number) => *number,
                 None if count >= STACKS_MAX => NO_STACK,
                 None => {
-                    list.stacks.insert(one.frames, count);
-                    new.push((count, one.frames));
+                    list.stacks.insert(one.stack, count);
+                    new.push((count, one.stack.frames, one.python_lines));
                     count
                 }
             };
             call_file::access(&mut list.staged, one.address as u64, one.is_write, number);
         }
         drop(list);
-        for (number, frames) in new {
-            let lines = stack::lines(&frames);
+        for (number, frames, mut lines) in new {
+            lines.extend(stack::frame_lines(&frames));
             call_file::stack(&mut self.list().staged, number, &lines);
         }
     }
@@ -346,19 +348,19 @@ impl CallRecorder {
     }
 
     /// The number of a stack.
-    fn stack(&self, frames: Frames) -> u32 {
-        if let Some(number) = self.list().stacks.get(&frames) {
+    fn stack(&self, stack: HostStack) -> u32 {
+        if let Some(number) = self.list().stacks.get(&stack) {
             return *number;
         }
         if self.list().stacks.len() >= STACKS_MAX as usize {
             return NO_STACK;
         }
         // Without the lock, because the loader may have to wait for another thread.
-        let lines = stack::lines(&frames);
+        let lines = stack::lines(&stack);
         let mut list = self.list();
         let number = u32::try_from(list.stacks.len()).unwrap_or(NO_STACK);
         call_file::stack(&mut list.staged, number, &lines);
-        list.stacks.insert(frames, number);
+        list.stacks.insert(stack, number);
         number
     }
 

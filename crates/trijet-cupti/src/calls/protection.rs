@@ -5,12 +5,13 @@
 //! lock and allocates nothing: it finds protected ranges in a table of atomic numbers, and leaves
 //! its notes in another one.
 
-use super::stack::{self, FRAMES, Frames};
+use super::python::{self, TEXT_BYTES};
+use super::stack::{self, FRAMES, HostStack};
 use crate::signal::{self, KeptAction, KeptErrorNumber, MemoryFault, Protection};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
 /// Maximum number of ranges that are protected at a time.
@@ -44,6 +45,10 @@ struct NotedAccess {
     address: AtomicUsize,
     is_write: AtomicBool,
     frames: [AtomicUsize; FRAMES],
+    /// The frames of Python, and the lines about them: the frames end before the note is taken.
+    python: [[AtomicUsize; 2]; python::FRAMES],
+    lines: [AtomicU8; TEXT_BYTES],
+    lines_length: AtomicUsize,
 }
 
 static RANGES: [ProtectedRange; RANGES_MAX] = [const {
@@ -61,6 +66,9 @@ static NOTES: [NotedAccess; NOTES_MAX] = [const {
         address: AtomicUsize::new(0),
         is_write: AtomicBool::new(false),
         frames: [const { AtomicUsize::new(0) }; FRAMES],
+        python: [const { [const { AtomicUsize::new(0) }; 2] }; python::FRAMES],
+        lines: [const { AtomicU8::new(0) }; TEXT_BYTES],
+        lines_length: AtomicUsize::new(0),
     }
 }; NOTES_MAX];
 /// The number of accesses so far, and of those that found no room.
@@ -86,7 +94,9 @@ pub(super) struct HostAccess {
     order: u64,
     pub(super) address: usize,
     pub(super) is_write: bool,
-    pub(super) frames: Frames,
+    pub(super) stack: HostStack,
+    /// A line for each frame of Python.
+    pub(super) python_lines: Vec<u8>,
 }
 
 /// Makes the handler the one of the process. Called before each protection, because the program may
@@ -167,11 +177,17 @@ pub(super) fn take_accesses() -> (Vec<HostAccess>, u64) {
         if note.state.load(Ordering::Acquire) != FULL {
             continue;
         }
+        let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let lines = &note.lines[..load(&note.lines_length).min(TEXT_BYTES)];
         all.push(HostAccess {
             order: note.order.load(Ordering::Relaxed),
             address: note.address.load(Ordering::Relaxed),
             is_write: note.is_write.load(Ordering::Relaxed),
-            frames: std::array::from_fn(|at| note.frames[at].load(Ordering::Relaxed)),
+            stack: HostStack {
+                frames: note.frames.each_ref().map(load),
+                python: note.python.each_ref().map(|frame| frame.each_ref().map(load)),
+            },
+            python_lines: lines.iter().map(|byte| byte.load(Ordering::Relaxed)).collect(),
         });
         note.state.store(FREE, Ordering::Release);
         WAITING.fetch_sub(1, Ordering::Relaxed);
@@ -240,10 +256,18 @@ fn note(fault: &MemoryFault, is_write: bool) {
     note.order.store(NOTED.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     note.address.store(fault.address, Ordering::Relaxed);
     note.is_write.store(is_write, Ordering::Relaxed);
-    let frames = stack::interrupted_at(fault.instruction);
-    for (place, frame) in note.frames.iter().zip(frames) {
-        place.store(frame, Ordering::Relaxed);
+    let stack = stack::interrupted_at(fault.instruction);
+    let places = note.frames.iter().chain(note.python.iter().flatten());
+    let numbers = stack.frames.iter().chain(stack.python.iter().flatten());
+    for (place, number) in places.zip(numbers) {
+        place.store(*number, Ordering::Relaxed);
     }
+    let mut lines = [0; TEXT_BYTES];
+    let length = python::interpreter().map_or(0, |one| one.lines(&stack.python, &mut lines));
+    for (place, byte) in note.lines.iter().zip(&lines[..length]) {
+        place.store(*byte, Ordering::Relaxed);
+    }
+    note.lines_length.store(length, Ordering::Relaxed);
     WAITING.fetch_add(1, Ordering::Relaxed);
     note.state.store(FULL, Ordering::Release);
 }

@@ -1,5 +1,6 @@
 //! The stack of the host thread at a call: return addresses, and the symbols that they belong to.
 
+use super::python;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 
@@ -39,8 +40,20 @@ struct Walk {
     length: usize,
 }
 
+/// The stack of a host thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct HostStack {
+    pub(super) frames: Frames,
+    pub(super) python: [python::Frame; python::FRAMES],
+}
+
 /// The stack of the calling thread.
-pub(super) fn here() -> Frames {
+pub(super) fn here() -> HostStack {
+    let python = python::interpreter().map(python::Python::frames);
+    HostStack { frames: walked(), python: python.unwrap_or([[0; 2]; python::FRAMES]) }
+}
+
+fn walked() -> Frames {
     let mut walk = Walk { frames: [0; FRAMES], length: 0 };
     // SAFETY: the unwinder calls `step` with the address of `walk` on this thread, and returns
     // after the last call. It takes the loader's lock, so the caller must hold no lock that a
@@ -51,15 +64,16 @@ pub(super) fn here() -> Frames {
 
 /// The stack of the calling thread from an instruction that a signal has interrupted, without the
 /// frames of the handler. The whole stack if the instruction is not in it.
-pub(super) fn interrupted_at(instruction: usize) -> Frames {
-    let mut frames = here();
+pub(super) fn interrupted_at(instruction: usize) -> HostStack {
+    let mut stack = here();
+    let frames = &mut stack.frames;
     if let Some(first) = frames.iter().position(|frame| *frame == instruction && *frame != 0) {
         frames.rotate_left(first);
         frames[FRAMES - first..].fill(0);
         // As if it were the address of a return.
         frames[0] += 1;
     }
-    frames
+    stack
 }
 
 extern "C" fn step(frame: *mut c_void, to: *mut c_void) -> c_int {
@@ -89,8 +103,16 @@ pub(super) fn driver_code() -> Vec<Range<usize>> {
     maps.lines().filter_map(code).collect()
 }
 
+/// A line for each frame of Python, and then for each other one outside of CUDA. The stack must be
+/// the present one of the calling thread.
+pub(super) fn lines(stack: &HostStack) -> Vec<u8> {
+    let mut lines = [0; python::TEXT_BYTES];
+    let length = python::interpreter().map_or(0, |one| one.lines(&stack.python, &mut lines));
+    [lines[..length].to_vec(), frame_lines(&stack.frames)].concat()
+}
+
 /// A line for each frame outside of CUDA: the symbol, or `?`, and the library with the offset.
-pub(super) fn lines(frames: &Frames) -> Vec<u8> {
+pub(super) fn frame_lines(frames: &Frames) -> Vec<u8> {
     let mut lines = Vec::new();
     for address in frames.iter().copied().take_while(|address| *address != 0) {
         // A return address may be the first byte of the next function.

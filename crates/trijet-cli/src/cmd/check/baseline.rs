@@ -141,18 +141,27 @@ pub(super) fn key(one: &Judged, finding: &Finding, level: FindingLevel) -> Strin
 /// The innermost functions of a stack that have a name, with their libraries. The library of the
 /// innermost function, if none has a name.
 fn callers(stack: &Stack) -> Option<String> {
-    let places: Vec<_> = stack.frames.iter().map(|frame| without_offset(frame)).collect();
+    let places: Vec<_> = stack.frames.iter().map(|frame| lasting(frame)).collect();
     let named = places.iter().filter(|place| place.contains(" in ")).take(CALLERS_MAX);
-    let named: Vec<_> = named.copied().collect();
+    let named: Vec<_> = named.cloned().collect();
     if named.is_empty() {
-        return places.first().map(|place| (*place).to_owned());
+        return places.first().cloned();
     }
     Some(named.join(" from "))
 }
 
-/// A frame without its offset in the library, which changes with each build.
-fn without_offset(frame: &str) -> &str {
-    frame.rfind("+0x").map_or(frame, |end| &frame[..end])
+/// A frame without its offset in the library, which changes with each build. A frame of Python has
+/// neither its line nor the folder of its file.
+fn lasting(frame: &str) -> String {
+    if let Some(end) = frame.rfind("+0x") {
+        return frame[..end].to_owned();
+    }
+    let is_line = |end: &usize| frame[end + 1..].bytes().all(|byte| byte.is_ascii_digit());
+    let frame = frame.rfind(':').filter(is_line).map_or(frame, |end| &frame[..end]);
+    match frame.split_once(" in ") {
+        Some((name, file)) => format!("{name} in {}", file.rsplit('/').next().unwrap_or(file)),
+        None => frame.to_owned(),
+    }
 }
 
 /// Reads the text of a file.
