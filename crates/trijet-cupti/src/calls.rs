@@ -49,6 +49,8 @@ pub const CALLS: &str = "TRIJET_CALLS";
 const NUMBERS_MAX: u32 = 4096;
 /// Maximum number of bytes of calls that wait for the writer.
 const STAGED_MAX: usize = 64 << 20;
+/// Maximum number of bytes of a block.
+const BLOCK_MAX: usize = 4 + (1 << 16);
 /// Maximum number of stacks of a process. Calls with further stacks have none.
 const STACKS_MAX: u32 = 1 << 16;
 /// The number of waiting bytes at which the writer is woken.
@@ -96,11 +98,20 @@ struct List {
 /// The phase of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
+    /// The thread that writes has not opened its file.
     #[default]
+    Starting,
     Running,
     /// The process exits.
     Ending,
     Done,
+}
+
+impl List {
+    /// Whether a block may be appended, and the memory for it is there.
+    fn has_room(&mut self) -> bool {
+        self.staged.len() < STAGED_MAX && self.staged.try_reserve(BLOCK_MAX).is_ok()
+    }
 }
 
 /// Runs the body of a callback, and catches a panic, because the caller is not Rust code.
@@ -294,7 +305,7 @@ impl CallRecorder {
             if one.stack.frames.iter().any(is_of_driver) {
                 continue;
             }
-            if list.phase == Phase::Done || list.staged.len() >= STAGED_MAX {
+            if list.phase == Phase::Done || !list.has_room() {
                 list.lost += 1;
                 continue;
             }
@@ -384,7 +395,7 @@ impl CallRecorder {
     fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut list = self.list();
         // While the process exits, other threads still make calls, which the writer takes.
-        if list.phase == Phase::Done || list.staged.len() >= STAGED_MAX {
+        if list.phase == Phase::Done || !list.has_room() {
             list.lost += 1;
             return;
         }

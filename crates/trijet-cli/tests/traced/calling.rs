@@ -30,6 +30,10 @@ type Report = unsafe extern "C" fn(*const c_char, *const c_void, c_int);
 impl Driver {
     pub(crate) fn new() -> Self {
         initialise();
+        Self::initialised()
+    }
+
+    pub(crate) fn initialised() -> Self {
         Self(library("TRIJET_LIBCUPTI"))
     }
 

@@ -12,6 +12,7 @@ mod built;
 mod calling;
 mod checks;
 mod cuda;
+mod faults;
 mod programs;
 mod run;
 mod tests;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         programs::run(&name);
         return ExitCode::SUCCESS;
     }
-    let trials = tests::ALL.iter().chain(checks::ALL).map(|(name, test)| {
+    let trials = tests::ALL.iter().chain(checks::ALL).chain(faults::ALL).map(|(name, test)| {
         Trial::test(*name, move || {
             test();
             Ok(())

@@ -45,8 +45,11 @@ pub(crate) fn run(name: &str) {
     }
 }
 
-/// Makes the stand-in for CUPTI report records.
+/// Makes the stand-in for CUPTI report records, or calls if the program is checked.
 fn emit(records: u64) {
+    if std::env::var_os("TRIJET_CALLS").is_some() {
+        return crate::touching::copies(records);
+    }
     let cupti = library("TRIJET_LIBCUPTI");
     // SAFETY: the stand-in has this signature.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit") }.unwrap();

@@ -92,7 +92,7 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (out, err) = (text(output.stdout), text(output.stderr));
         let begin = out.find('{').unwrap_or_else(|| panic!("no JSON in {out}{err}"));

@@ -7,6 +7,7 @@ use nix::unistd::{ForkResult, fork};
 use std::num::NonZeroUsize;
 use std::process::exit;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use Passed::{Int, Out, Word};
@@ -23,6 +24,9 @@ struct Host(NonNull<c_void>);
 
 // SAFETY: the memory is mapped until the process ends, and all accesses are of single bytes.
 unsafe impl Send for Host {}
+
+// SAFETY: accesses of several threads are reads, or no other thread has the value.
+unsafe impl Sync for Host {}
 
 impl Host {
     fn new() -> Self {
@@ -56,7 +60,13 @@ impl Host {
 
 /// A driver with two streams, memory of the device, and page-locked memory.
 fn prepared() -> (Driver, Host) {
-    let driver = Driver::new();
+    prepared_by(Driver::new())
+}
+
+/// The number of calls of [`prepared_by`].
+pub(crate) const PREPARED: u64 = 4;
+
+fn prepared_by(driver: Driver) -> (Driver, Host) {
     for stream in [ONE, OTHER] {
         driver.call(c"cuStreamCreate", &[Out(stream), Int(NON_BLOCKING)]);
     }
@@ -64,6 +74,22 @@ fn prepared() -> (Driver, Host) {
     let host = Host::new();
     driver.call(c"cuMemHostAlloc", &[Out(host.address()), Word(BYTES as u64), Int(0)]);
     (driver, host)
+}
+
+/// Makes `count` calls in a program that has initialised CUDA, after [`PREPARED`] ones at the first
+/// time: copies from page-locked memory in turn with waits. Between them, the memory is written.
+pub(crate) fn copies(count: u64) {
+    // Never dropped, because the stand-in must not be unloaded.
+    static PREPARATION: OnceLock<(Driver, Host)> = OnceLock::new();
+    let (driver, host) = PREPARATION.get_or_init(|| prepared_by(Driver::initialised()));
+    for number in 0..count {
+        if number % 2 == 0 {
+            upload(driver, *host);
+        } else {
+            wait(driver, ONE);
+            host.write(0);
+        }
+    }
 }
 
 fn download(driver: &Driver, host: Host) {

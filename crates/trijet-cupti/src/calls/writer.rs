@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// The longest time between two writes.
 const PERIOD: Duration = Duration::from_millis(200);
-/// Maximum time for which the exit of the program waits for the last write.
+/// Maximum time for which the program waits at its start for the file, and at its exit for the last
+/// write.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
 /// The stack size of the thread.
 const STACK_BYTES: usize = 256 << 10;
@@ -24,7 +25,11 @@ impl CallRecorder {
                 .stack_size(STACK_BYTES)
                 .spawn(|| guarded(|| self.write()))
         });
-        if let Err(error) = started {
+        if started.is_ok() {
+            // The program may close or limit its descriptors from now on.
+            let is_starting = |list: &mut List| list.phase == Phase::Starting;
+            drop(self.changed.wait_timeout_while(self.list(), EXIT_WAIT, is_starting));
+        } else if let Err(error) = started {
             let words = format!("the thread of the recorder was not started: {error}");
             let mut list = self.list();
             list.phase = Phase::Done;
@@ -50,6 +55,12 @@ impl CallRecorder {
         {
             disk.keep_open();
         }
+        let mut list = self.list();
+        if list.phase == Phase::Starting {
+            list.phase = Phase::Running;
+        }
+        drop(list);
+        self.changed.notify_all();
         let stopped = loop {
             let (staged, is_ending) = self.staged();
             let written = match self.disk().as_mut() {
@@ -105,7 +116,7 @@ impl CallRecorder {
     /// Makes the thread write the remaining calls and the end of the file, and waits for it.
     pub(super) fn end(&self) {
         let mut list = self.list();
-        if list.phase == Phase::Running {
+        if matches!(list.phase, Phase::Starting | Phase::Running) {
             list.phase = Phase::Ending;
         }
         self.changed.notify_all();
