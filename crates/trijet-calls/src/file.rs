@@ -7,7 +7,7 @@
 use std::fmt;
 use trijet_cupti::call_file::{
     ACCESS, CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, MAGIC,
-    NO_STACK, PER_THREAD, STACK, TROUBLE, VERSION,
+    NO_STACK, PER_THREAD, STACK, TIME, TROUBLE, VERSION,
 };
 use trijet_cupti::file::HEAD_BYTES as BLOCK_HEAD_BYTES;
 
@@ -110,6 +110,13 @@ pub enum Entry<'a> {
         is_write: bool,
         /// The number of the stack of calls, if it was recorded.
         stack: Option<u32>,
+    },
+    /// The time of the next call, launch or access.
+    Time {
+        /// The start of the call, in nanoseconds from the start of the recorder.
+        begun: u64,
+        /// Its return.
+        returned: u64,
     },
     /// The command line of the process.
     Command(&'a [u8]),
@@ -231,6 +238,11 @@ fn entry(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
                 is_write: word(payload, 8) != 0,
                 stack: (stack != NO_STACK).then_some(stack),
             }
+        }
+        tag if tag == TIME.0 => {
+            of_length(TIME.1)?;
+            let time = |at| u64::from_le_bytes(number(payload, at));
+            Entry::Time { begun: time(0), returned: time(8) }
         }
         COMMAND => Entry::Command(payload),
         TROUBLE => Entry::Trouble(payload),

@@ -201,7 +201,7 @@ impl CheckedCalls {
             Entry::Trouble(words) => self.troubles.push(readable_name(&text(words))),
             Entry::End { lost } => self.lost = Some(lost),
             Entry::Function { .. } | Entry::Context { .. } | Entry::Kernel { .. } => {}
-            Entry::Call(_) | Entry::Launch { .. } | Entry::Access { .. } => {}
+            Entry::Call(_) | Entry::Launch { .. } | Entry::Access { .. } | Entry::Time { .. } => {}
         }
         let Self { reader, declared, possible, stacks, teller, tellers, .. } = self;
         reader.read(entry, &mut |step: Step| {

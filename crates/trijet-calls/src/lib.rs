@@ -17,11 +17,13 @@
 
 mod accesses;
 mod captures;
+mod excerpt;
 mod file;
 mod judged;
 mod memory;
 mod reader;
 mod streams;
 
+pub use excerpt::{Excerpt, excerpt};
 pub use file::{Call, CallFile, Entry, FileError};
 pub use judged::{Judged, Possible, Stack, judge};

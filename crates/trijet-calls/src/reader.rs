@@ -119,7 +119,11 @@ impl CallReader {
             Entry::Access { address, is_write, stack } => {
                 self.host_access(*address, *is_write, *stack, add);
             }
-            Entry::Stack { .. } | Entry::Command(_) | Entry::Trouble(_) | Entry::End { .. } => {}
+            Entry::Time { .. }
+            | Entry::Stack { .. }
+            | Entry::Command(_)
+            | Entry::Trouble(_)
+            | Entry::End { .. } => {}
         }
     }
 

@@ -45,6 +45,10 @@ pub const COMMAND: u8 = 10;
 /// of its payload: the address, 1 for a write or 0 for a read, and the number of the stack.
 pub const ACCESS: (u8, usize) = (11, 16);
 
+/// The tag of the time of the next call, launch or access, and the length of its payload: the
+/// nanoseconds from the start of the recorder to the start of the call and to its return.
+pub const TIME: (u8, usize) = (12, 16);
+
 /// The number of bytes of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 /// The bit of [`Head::flags`] for a function whose default stream is the one of the thread.
@@ -143,6 +147,13 @@ pub fn launch(out: &mut Vec<u8>, one: &Head, kernel: u32, stream: u64, words: &[
     out.extend(kernel.to_le_bytes());
     out.extend(stream.to_le_bytes());
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+}
+
+/// Appends the time of the next call.
+pub fn time(out: &mut Vec<u8>, begun: u64, returned: u64) {
+    start(out, TIME.0, TIME.1);
+    out.extend(begun.to_le_bytes());
+    out.extend(returned.to_le_bytes());
 }
 
 /// Appends an access of the host.

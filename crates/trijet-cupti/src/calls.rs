@@ -15,6 +15,7 @@
 //!   access, which is noted. The handler of such an access takes no lock.
 
 mod arguments;
+mod clock;
 mod functions;
 mod host_memory;
 mod kernels;
@@ -49,8 +50,8 @@ pub const CALLS: &str = "TRIJET_CALLS";
 const NUMBERS_MAX: u32 = 4096;
 /// Maximum number of bytes of calls that wait for the writer.
 const STAGED_MAX: usize = 64 << 20;
-/// Maximum number of bytes of a block.
-const BLOCK_MAX: usize = 4 + (1 << 16);
+/// Maximum number of bytes of a block and its time.
+const BLOCK_MAX: usize = 2 * 4 + 16 + (1 << 16);
 /// Maximum number of stacks of a process. Calls with further stacks have none.
 const STACKS_MAX: u32 = 1 << 16;
 /// The number of waiting bytes at which the writer is woken.
@@ -63,6 +64,8 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
     /// The number of this thread; 0 before its first call.
     static THREAD: Cell<u32> = const { Cell::new(0) };
+    /// The time at which the call of this thread began.
+    static BEGUN: Cell<u64> = const { Cell::new(0) };
 }
 
 #[derive(Debug)]
@@ -149,6 +152,7 @@ fn start(folder: PathBuf) {
         // Not at the first launch: a launch may come from inside the loader.
         kernels::prepare();
         python::prepare();
+        clock::start();
         let recorder = RECORDER.get_or_init(|| CallRecorder::new(api));
         if recorder.subscribe(&mut words) {
             // Without an exit handler, the calls of the last moments are lost.
@@ -230,6 +234,9 @@ impl CallRecorder {
 
     /// Takes a callback of CUPTI.
     fn take(&self, number: u32, data: CallbackData) {
+        if data.is_start() {
+            BEGUN.set(clock::now());
+        }
         let Some(Some((index, per_thread))) = self.by_number.get(number as usize) else { return };
         let function = &FUNCTIONS[usize::from(*index)];
         let wanted = match function.recorded {
@@ -319,6 +326,7 @@ impl CallRecorder {
                     count
                 }
             };
+            call_file::time(&mut list.staged, one.time, one.time);
             call_file::access(&mut list.staged, one.address as u64, one.is_write, number);
         }
         drop(list);
@@ -391,8 +399,9 @@ impl CallRecorder {
         }
     }
 
-    /// Appends a call to the list, if there is room.
+    /// Appends a call of this thread to the list, if there is room.
     fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let (begun, returned) = (BEGUN.get(), clock::now());
         let mut list = self.list();
         // While the process exits, other threads still make calls, which the writer takes.
         if list.phase == Phase::Done || !list.has_room() {
@@ -400,6 +409,7 @@ impl CallRecorder {
             return;
         }
         let before = list.staged.len();
+        call_file::time(&mut list.staged, begun, returned);
         write(&mut list.staged);
         list.calls += 1;
         let is_due = before < STAGED_BYTES && list.staged.len() >= STAGED_BYTES;

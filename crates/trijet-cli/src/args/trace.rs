@@ -126,8 +126,9 @@ pub(crate) struct CheckOptions {
     /// or the calls of a program, as `trijet check -o FILE -- PROGRAM` writes them.
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     pub(crate) file: Option<PathBuf>,
-    /// Save the calls of the program to this file, to check them again without the program.
-    #[arg(short, long, value_name = "FILE", requires = "command")]
+    /// Save the calls of the program to this file, to check them again without the program. A file
+    /// named `.html` becomes a page with the findings and the calls around them.
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,

@@ -3,6 +3,8 @@
 
 mod baseline;
 mod calls;
+mod page;
+mod process;
 
 use super::document::print_json;
 use super::{print, verdict};
@@ -72,6 +74,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     if calls::is_calls(&start) {
         let assume = options.assume.map_or(Assume::DriverObserved, assumed);
         return calls::file(file, options, assume);
+    }
+    if options.output.is_some() {
+        let cause =
+            format!("{} is a ledger; only calls of a program become a page here", shown(file));
+        return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
     }
     if options.baseline.is_some() || options.write_baseline.is_some() {
         let cause = format!("{} is a ledger; a baseline has findings of programs", shown(file));

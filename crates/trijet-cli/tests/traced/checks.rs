@@ -1,9 +1,9 @@
 //! `trijet check` on programs of this test.
 
-use crate::run::Place;
+use crate::run::{Place, exists};
 use crate::tests::Test;
 use serde_json::Value;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// All tests of `trijet check` on programs.
 pub(crate) const ALL: &[Test] = &[
@@ -11,6 +11,7 @@ pub(crate) const ALL: &[Test] = &[
     ("a_conflict_with_an_argument_of_a_kernel_is_possible", possible),
     ("a_graph_accesses_what_was_captured", graph),
     ("the_text_of_a_verdict_names_both_calls_and_the_memory", text),
+    ("a_page_has_the_findings_with_the_calls_around_them", page),
     ("a_program_is_judged_by_what_it_did_before_it_ended", ended),
     ("a_program_without_an_end_has_no_clean_verdict", aborted),
     ("a_program_with_a_profiler_is_not_checked", profiler),
@@ -132,6 +133,48 @@ fn text() {
     let output = place.checking(&[], "copies-follow").output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("every conflict among the copies, fills and frees"), "{err}");
+}
+
+/// The page has the findings, and the numbers and times of calls that the texts have. Without a
+/// finding there is no page.
+fn page() {
+    let place = Place::new();
+    let run = |output: &str, program: &str| {
+        place.checking(&["-o", output], program).output().unwrap();
+    };
+    run("race.html", "reads-again");
+    let page = String::from_utf8(place.read("race.html")).unwrap();
+    // 100 turns of two copies and a wait, before two copies and the read.
+    for part in
+        ["1 finding", "error[HOST/RAW]: thread 1 (#303)", "#302 copy to the host", "#303 host"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let (_, data) = page.split_once("type=\"application/json\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(
+        (&data["ofCalls"], &data["hazards"]),
+        (&true.into(), &serde_json::json!([[302, 303]]))
+    );
+    let rows: Vec<_> =
+        data["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(rows, ["stream 1", "host thread 1"]);
+    run("none.html", "copies-follow");
+    assert!(!exists(&place.path("none.html")));
+    // Calls that were saved become a page later.
+    run("race.calls", "copies-race");
+    let saved = |output: &str| {
+        Command::new(env!("CARGO_BIN_EXE_trijet"))
+            .args(["check", "race.calls", "-o", output])
+            .current_dir(place.path(""))
+            .output()
+            .unwrap()
+    };
+    assert_eq!(saved("later.html").status.code(), Some(1));
+    let page = String::from_utf8(place.read("later.html")).unwrap();
+    assert!(page.contains("error[RACE/RAW]") && page.contains("no order"));
+    let refused = String::from_utf8(saved("other.calls").stderr).unwrap();
+    assert!(refused.contains("has the calls already"), "{refused}");
 }
 
 /// Fork, abort, and more calls than wait for the writer at once.

@@ -5,6 +5,7 @@
 //! lock and allocates nothing: it finds protected ranges in a table of atomic numbers, and leaves
 //! its notes in another one.
 
+use super::clock;
 use super::python::{self, TEXT_BYTES};
 use super::stack::{self, FRAMES, HostStack};
 use crate::signal::{self, KeptAction, KeptErrorNumber, MemoryFault, Protection};
@@ -42,6 +43,7 @@ const FULL: u32 = 2;
 struct NotedAccess {
     state: AtomicU32,
     order: AtomicU64,
+    time: AtomicU64,
     address: AtomicUsize,
     is_write: AtomicBool,
     frames: [AtomicUsize; FRAMES],
@@ -63,6 +65,7 @@ static NOTES: [NotedAccess; NOTES_MAX] = [const {
     NotedAccess {
         state: AtomicU32::new(FREE),
         order: AtomicU64::new(0),
+        time: AtomicU64::new(0),
         address: AtomicUsize::new(0),
         is_write: AtomicBool::new(false),
         frames: [const { AtomicUsize::new(0) }; FRAMES],
@@ -92,6 +95,8 @@ static ELSEWHERE: AtomicI32 = AtomicI32::new(0);
 #[derive(Debug, Clone)]
 pub(super) struct HostAccess {
     order: u64,
+    /// The time in nanoseconds since the start of the recorder.
+    pub(super) time: u64,
     pub(super) address: usize,
     pub(super) is_write: bool,
     pub(super) stack: HostStack,
@@ -181,6 +186,7 @@ pub(super) fn take_accesses() -> (Vec<HostAccess>, u64) {
         let lines = &note.lines[..load(&note.lines_length).min(TEXT_BYTES)];
         all.push(HostAccess {
             order: note.order.load(Ordering::Relaxed),
+            time: note.time.load(Ordering::Relaxed),
             address: note.address.load(Ordering::Relaxed),
             is_write: note.is_write.load(Ordering::Relaxed),
             stack: HostStack {
@@ -254,6 +260,7 @@ fn note(fault: &MemoryFault, is_write: bool) {
         return;
     };
     note.order.store(NOTED.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    note.time.store(clock::now(), Ordering::Relaxed);
     note.address.store(fault.address, Ordering::Relaxed);
     note.is_write.store(is_write, Ordering::Relaxed);
     let stack = stack::interrupted_at(fault.instruction);

@@ -54,6 +54,9 @@ impl Page<'_> {
         let data = data::data(self);
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
+            // Nothing was measured.
+            "parts" if self.summary.is_none() => " class=\"few\"".to_owned(),
+            "parts" => String::new(),
             "verdict" => sections::of_run(self),
             "ranks" => String::new(),
             "engines" => bars::engines(self),

@@ -162,11 +162,15 @@ fn more(
     let sites: Vec<String> = sites.iter().map(|site| string(site)).collect();
     let mut members =
         format!(",\"sites\":[{}],\"causes\":[{causes}],\"hazards\":[", sites.join(","));
-    let hazards = page.hazards.iter().map(|note| match note.first {
-        Some(first) => format!("[{first},{}]", note.second),
-        None => format!("[null,{}]", note.second),
+    let number = |index| page.number_of(index);
+    let hazards = page.hazards.iter().map(|note| match note.first.map(number) {
+        Some(first) => format!("[{first},{}]", number(note.second)),
+        None => format!("[null,{}]", number(note.second)),
     });
     write!(members, "{}]", hazards.collect::<Vec<_>>().join(",")).expect("writing to a string");
+    if page.calls.is_some() {
+        members.push_str(",\"ofCalls\":true");
+    }
     let notes = page.hazards.iter().flat_map(|note| note.first.into_iter().chain([note.second]));
     let lints =
         summary.iter().flat_map(|summary| &summary.lints).filter_map(|lint| lint.ops.first());
@@ -184,6 +188,7 @@ fn more(
         edges: tracks::edges(ops),
         gaps,
         members: members.into(),
+        numbers: page.calls.clone(),
         named,
     }
 }

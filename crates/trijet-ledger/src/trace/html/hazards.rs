@@ -3,7 +3,7 @@
 
 use super::markup::{escaped, none};
 use super::page::{HazardNote, Page};
-use crate::base::ledger::Op;
+use crate::base::ledger::{Op, StreamClass};
 use std::fmt::Write;
 
 /// Maximum number of findings with a drawing. Every finding has its report.
@@ -20,10 +20,11 @@ pub(super) fn list(page: &Page<'_>) -> String {
     }
     let mut text = String::from("<ol class=\"hazards\">");
     for (number, note) in page.hazards.iter().enumerate() {
-        let drawn = if number < DRAWN_MAX { picture(&page.ops, note) } else { String::new() };
-        let shown = match note.first {
-            Some(first) => format!("show operations {first} and {}", note.second),
-            None => format!("show operation {}", note.second),
+        let drawn = if number < DRAWN_MAX { picture(page, note) } else { String::new() };
+        let second = page.number_of(note.second);
+        let shown = match note.first.map(|first| page.number_of(first)) {
+            Some(first) => format!("show operations {first} and {second}"),
+            None => format!("show operation {second}"),
         };
         write!(
             text,
@@ -38,16 +39,18 @@ pub(super) fn list(page: &Page<'_>) -> String {
 
 /// The stream of an operation, or the host thread that executes it.
 fn place(op: &Op) -> String {
-    if op.kind.is_in_stream() {
-        format!("stream {}", op.position.lane.0)
-    } else {
-        format!("host thread {}", op.thread)
+    let lane = op.position.lane.0;
+    match op.stream {
+        _ if !op.kind.is_in_stream() => format!("host thread {}", op.thread),
+        StreamClass::Legacy => format!("legacy stream {lane}"),
+        StreamClass::PerThread => format!("per-thread stream {lane}"),
+        StreamClass::Blocking | StreamClass::NonBlocking => format!("stream {lane}"),
     }
 }
 
-fn label(op: &Op, index: usize) -> String {
+fn label(op: &Op, number: u64) -> String {
     let chunk = op.chunk.map_or(String::new(), |chunk| format!(", chunk {chunk}"));
-    let full = format!("#{index} {}{chunk}", op.label);
+    let full = format!("#{number} {}{chunk}", op.label);
     match full.char_indices().nth(LETTERS_MAX) {
         Some((cut, _)) => format!("{}\u{2026}", &full[..cut]),
         None => full,
@@ -55,11 +58,13 @@ fn label(op: &Op, index: usize) -> String {
 }
 
 /// Two rows with an operation each, and the missing edge between them as a dashed arrow.
-fn picture(ops: &[Op], note: &HazardNote) -> String {
+fn picture(page: &Page<'_>, note: &HazardNote) -> String {
     let Some(first) = note.first else { return String::new() };
-    let (a, b) = (&ops[first], &ops[note.second]);
+    let (a, b) = (&page.ops[first], &page.ops[note.second]);
     let names = [place(a), place(b)].map(|name| escaped(&name));
-    let labels = [label(a, first), label(b, note.second)].map(|label| escaped(&label));
+    let number = |index| page.number_of(index);
+    let labels = [label(a, number(first)), label(b, number(note.second))];
+    let labels = labels.map(|label| escaped(&label));
     format!(
         "<svg class=\"missing\" viewBox=\"0 0 640 92\" role=\"img\" aria-label=\"Nothing orders {} \
          before {}\"><path class=\"track\" d=\"M120 22H636M120 70H636\"/>\

@@ -391,11 +391,8 @@ function start() {
     return;
   }
   byId('timeline').hidden = false;
-  // Without engine rows, show the rows of streams or threads.
-  if (!rows.some(row => row.kind === 'engine')) {
-    if (rows.some(row => row.kind === 'stream')) streamsBox.checked = true;
-    else threadsBox.checked = true;
-  }
+  // Without engine rows, show the rows of streams and threads.
+  if (!rows.some(row => row.kind === 'engine')) streamsBox.checked = threadsBox.checked = true;
   legend();
   listen();
   layOut();

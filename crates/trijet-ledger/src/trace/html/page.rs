@@ -40,4 +40,14 @@ pub struct Page<'a> {
     pub provenance: Vec<(String, String)>,
     /// The operations of the trace, with the times that the summary used.
     pub ops: Cow<'a, [Op]>,
+    /// The number of each operation in its ledger, if the operations have the times of the calls
+    /// that enqueued them, and not the times at which they ran.
+    pub calls: Option<Vec<u64>>,
+}
+
+impl Page<'_> {
+    /// The number of an operation in texts and links, by its index.
+    pub(super) fn number_of(&self, index: usize) -> u64 {
+        self.calls.as_ref().map_or(index as u64, |calls| calls[index])
+    }
 }

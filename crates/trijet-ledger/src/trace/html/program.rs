@@ -44,6 +44,7 @@ impl ProgramPage {
         }
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
+            "parts" => String::new(),
             "verdict" => sections::verdict(&self.verdict, self.remarks.iter().cloned()),
             "ranks" => self.ranks(),
             "engines" => self.engines(),

@@ -4,7 +4,7 @@
 use super::figures::{Note, NoteLink, NoteName};
 use super::markup::{escaped, none};
 use super::page::Page;
-use crate::base::units::percent_of;
+use crate::base::units::{count, percent_of};
 use crate::trace::summary::{Audience, describe};
 use std::fmt::Write;
 
@@ -19,8 +19,12 @@ pub(super) fn verdict(verdict: &str, remarks: impl Iterator<Item = String>) -> S
 
 /// The verdict about a run.
 pub(super) fn of_run(page: &Page<'_>) -> String {
-    let Some(summary) = &page.summary else { return none("This page has no summary.") };
-    verdict(&summary.verdict(), page.advice.iter().map(|one| format!("To do: {one}.")))
+    let advice = || page.advice.iter().map(|one| format!("To do: {one}."));
+    match (&page.summary, page.hazards.len()) {
+        (Some(summary), _) => verdict(&summary.verdict(), advice()),
+        (None, 0) => none("This page has no summary."),
+        (None, hazards) => verdict(&count(hazards as u64, "finding"), advice()),
+    }
 }
 
 /// A list of times that a change would save.

@@ -42,6 +42,8 @@ pub(super) struct More<'a> {
     pub(super) gaps: Vec<[u64; 4]>,
     /// Members of the JSON object, each with a comma before it.
     pub(super) members: Cow<'a, str>,
+    /// The number of each item in texts and links. `None` for its index.
+    pub(super) numbers: Option<Vec<u64>>,
     /// The indices of the items that a link or a mark names, sorted. These items are not merged.
     pub(super) named: Vec<usize>,
 }
@@ -117,12 +119,12 @@ impl Sheet {
         for (field, name) in ["gapTrack", "gapFrom", "gapTook", "gapCause"].iter().enumerate() {
             columns.add(name, ColumnCode::Difference, gaps.iter().map(|gap| gap[field]));
         }
+        if fewer.is_some() || more.numbers.is_some() {
+            let number = |index| more.numbers.as_ref().map_or(index as u64, |all| all[index]);
+            let numbers = (0..items.len()).map(|index| number(first(index)));
+            columns.add("number", ColumnCode::Difference, numbers);
+        }
         if let Some(fewer) = fewer {
-            columns.add(
-                "number",
-                ColumnCode::Difference,
-                fewer.first.iter().map(|first| *first as u64),
-            );
             columns.add("stands", ColumnCode::Plain, fewer.stands.iter().copied());
             columns.add("busy", ColumnCode::Plain, fewer.busy.iter().copied());
         }

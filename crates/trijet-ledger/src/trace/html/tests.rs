@@ -46,6 +46,7 @@ fn evil_page(ops: &[Op]) -> Page<'_> {
         hazards: vec![HazardNote { text: evil(), first: Some(0), second: 1 }],
         provenance: vec![(evil(), evil())],
         ops: ops.into(),
+        calls: None,
     }
 }
 

@@ -39,18 +39,18 @@ function facts(i) {
   const list = [['kind', op.kinds[op.kind[i]]]];
   const [timed, called] = [op.flags[i] & TIMED, op.flags[i] & CALLED];
   if (timed) {
-    list.push(['ran', `${words.time(op.took[i])}, from ${words.time(op.begin[i] - run[0])}`]);
+    list.push([source.ofCalls ? 'enqueued' : 'ran', `${words.time(op.took[i])}, from ${words.time(op.begin[i] - run[0])}`]);
     if (standsFor(i) > 1) list.push(['busy', `${words.time(busyOf(i))} of that, all operations together`]);
   }
   if (op.bytes[i] > 0) {
-    const rate = timed && op.took[i] > 0 ? `, ${words.rate(op.bytes[i], op.took[i])}` : '';
+    const rate = timed && !source.ofCalls && op.took[i] > 0 ? `, ${words.rate(op.bytes[i], op.took[i])}` : '';
     list.push(['bytes', words.bytes(op.bytes[i]) + rate]);
   }
-  if (timed && called) {
+  if (timed && called && !source.ofCalls) {
     const late = op.begin[i] - op.call[i];
     list.push(['waited', late >= 0 ? `${words.time(late)} from its call to its start`
                                    : `its call is ${words.time(-late)} after its start: the clocks differ`]);
-  } else if (called) {
+  } else if (called && !timed) {
     const what = op.kinds[op.kind[i]] === 'named range' ? 'open' : 'call';
     list.push([what, `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
   }

@@ -77,6 +77,7 @@ impl Report {
             hazards: self.notes(),
             provenance: self.provenance(),
             ops: Cow::Owned(self.timeline()),
+            calls: None,
         }
     }
 
