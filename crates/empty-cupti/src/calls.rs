@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 31] = [
+const FUNCTIONS: [&CStr; 35] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -38,6 +38,10 @@ const FUNCTIONS: [&CStr; 31] = [
     c"cuLaunchHostFunc",
     c"cuMemHostRegister_v2",
     c"cuMemHostUnregister",
+    c"cuEventRecordWithFlags",
+    c"cuStreamBatchMemOp_v2",
+    c"cuWaitExternalSemaphoresAsync",
+    c"cuSignalExternalSemaphoresAsync",
 ];
 
 /// The callback of a subscriber.

@@ -18,6 +18,8 @@ pub(crate) struct GraphWork {
     pub(crate) kernels: u64,
     /// The number of nodes whose accesses are not known.
     pub(crate) unknown: u64,
+    /// Whether the graph waits for an event that is recorded outside of it.
+    pub(crate) waits: bool,
 }
 
 impl GraphWork {
@@ -25,6 +27,7 @@ impl GraphWork {
     pub(crate) fn add(&mut self, other: &Self) {
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.unknown = self.unknown.saturating_add(other.unknown);
+        self.waits |= other.waits;
         let own = self.declared.len() + self.addresses.len();
         if own + other.declared.len() + other.addresses.len() > ACCESSES_MAX {
             self.unknown = self.unknown.saturating_add(1);
@@ -123,8 +126,9 @@ impl Graphs {
     /// known, because the former ones of this node may be among them.
     pub(crate) fn change(&mut self, program: u64) {
         let work = self.programs.entry(program).or_default();
-        let (kernels, unknown) = (work.kernels, work.unknown.saturating_add(1));
-        *work = GraphWork { kernels, unknown, ..GraphWork::default() };
+        let unknown = work.unknown.saturating_add(1);
+        let (kernels, waits) = (work.kernels, work.waits);
+        *work = GraphWork { kernels, unknown, waits, ..GraphWork::default() };
     }
 
     pub(crate) fn forget_program(&mut self, handle: u64) {

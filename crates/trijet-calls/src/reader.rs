@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trijet_ledger::base::id::{BlockId, Position};
 use trijet_ledger::base::ledger::{
-    Access, Accesses, Asked, Declared, Engine, HostStep, LedgerNote, MemoryCall, Mode, Op, OpKind,
-    OrderedBy, Place, StreamMark, StreamWork, WaitOutcome, Waited,
+    Access, Accesses, Declared, Engine, HostStep, MemoryCall, Mode, Op, OpKind, OrderedBy, Place,
+    StreamWork, WaitOutcome, Waited,
 };
 use trijet_ledger::profile::readable_name;
 
@@ -70,6 +70,10 @@ pub(crate) struct CallReader {
     recorded: HashMap<u64, Position>,
     /// Allocations that the host can also read and write.
     managed: HashSet<BlockId>,
+    /// Live allocations of streams.
+    of_stream: HashSet<BlockId>,
+    /// Events that graphs record for others.
+    of_graphs: HashSet<u64>,
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
     frees_wait: bool,
     pub(crate) counts: Counts,
@@ -89,6 +93,8 @@ impl CallReader {
             value_waiters: BTreeSet::new(),
             recorded: HashMap::new(),
             managed: HashSet::new(),
+            of_stream: HashSet::new(),
+            of_graphs: HashSet::new(),
             frees_wait,
             counts: Counts::default(),
             made: HashMap::new(),
@@ -300,6 +306,8 @@ impl CallReader {
     /// A free outside of streams.
     fn free(&mut self, call: &Call<'_>, address: u64, waits: bool, add: &mut impl FnMut(Step)) {
         let Some(freed) = self.memory.free(address) else { return };
+        // A free of memory of a stream waits for nothing (law A24).
+        let waits = waits && !self.of_stream.remove(&freed.block);
         if waits && self.frees_wait {
             self.wait(call, None, Waited::Device, true, add);
         }
@@ -322,6 +330,7 @@ impl CallReader {
         let bytes = range.end - range.start;
         let made = self.memory.allocate(range, Place::Device);
         self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
+        self.of_stream.insert(made.block);
         // The memory of a graph exists during its launches.
         if self.graphs.capture(key).is_none() {
             let on = self.streams.count(key, call.context);
@@ -331,7 +340,7 @@ impl CallReader {
             add(step);
             // Drivers were seen to hold the blocking streams back for it, as for a record.
             if self.frees_wait && matches!(key, StreamKey::Legacy(_)) {
-                add(Self::entry(own_record(on), Engine::None, on, call));
+                Self::hold_back(call, on, add);
             }
         }
     }
@@ -347,6 +356,7 @@ impl CallReader {
             return;
         }
         let Some(freed) = self.memory.free(address) else { return };
+        self.of_stream.remove(&freed.block);
         let on = self.streams.count(key, call.context);
         let mut step = Self::entry(StreamWork::Free, Engine::None, on, call);
         step.op.accesses.push(whole(&freed));
@@ -361,6 +371,9 @@ impl CallReader {
             return capture.add(&work);
         }
         self.counts.graphs += 1;
+        if work.waits {
+            self.follow_all(call, key, add);
+        }
         self.counts.unknown_graphs += u64::from(work.unknown > 0);
         // Two entries, so that what copies declare is not mixed with what kernels may do.
         let on = self.streams.count(key, call.context);
@@ -386,15 +399,7 @@ impl CallReader {
 
 mod dispatch;
 mod host;
-
-/// An event of a stream that no call of the program names: the driver gives no event such a handle.
-fn own_event(of: StreamOf) -> u64 {
-    u64::MAX - u64::from(of.position.lane.0)
-}
-
-fn own_record(on: StreamOf) -> StreamMark {
-    StreamMark::Record { event: own_event(on), by: Asked::User }
-}
+mod order;
 
 /// The access of a whole allocation, for its birth and its end.
 fn whole(of: &Allocated) -> Access {
@@ -464,84 +469,4 @@ fn merged(accesses: Accesses) -> Accesses {
         }
     }
     all
-}
-
-/// A record of an event, a wait for one, and their ends.
-impl CallReader {
-    fn record(&mut self, call: &Call<'_>, event: u64, stream: u64, add: &mut impl FnMut(Step)) {
-        let key = Self::key(call, stream);
-        if self.graphs.record(key, event) {
-            return;
-        }
-        let on = self.streams.of(key, call.context);
-        self.recorded.insert(event, on.position);
-        let mark = StreamMark::Record { event, by: Asked::User };
-        add(Self::entry(mark, Engine::None, on, call));
-    }
-
-    fn wait_in_stream(
-        &mut self,
-        call: &Call<'_>,
-        (stream, event): (u64, u64),
-        add: &mut impl FnMut(Step),
-    ) {
-        let key = Self::key(call, stream);
-        if self.graphs.wait(key, event) {
-            return;
-        }
-        let on = self.streams.of(key, call.context);
-        let upto = self.recorded.get(&event).copied();
-        let upto = upto.unwrap_or(Position { seq: 0, ..on.position });
-        let mark = StreamMark::Wait { event, on: upto, by: Asked::User };
-        add(Self::entry(mark, Engine::None, on, call));
-    }
-
-    /// Makes a stream follow the present work of another stream.
-    fn follow(call: &Call<'_>, from: StreamOf, to: StreamOf, add: &mut impl FnMut(Step)) {
-        add(Self::entry(own_record(from), Engine::None, from, call));
-        let event = own_event(from);
-        let wait = StreamMark::Wait { event, on: from.position, by: Asked::User };
-        add(Self::entry(wait, Engine::None, to, call));
-    }
-
-    /// A wait of a stream for a value in memory. The value may come from any stream, so the stream
-    /// follows all of them: an order that the program may lack, in place of an error that it has
-    /// not.
-    fn wait_for_value(&mut self, call: &Call<'_>, stream: u64, add: &mut impl FnMut(Step)) {
-        let key = Self::key(call, stream);
-        if let Some(capture) = self.graphs.capture(key) {
-            capture.unknown += 1;
-            return;
-        }
-        self.counts.value_waits += 1;
-        self.value_waiters.insert(key);
-        let to = self.streams.of(key, call.context);
-        for from in self.streams.all().into_iter().filter(|from| *from != to) {
-            Self::follow(call, from, to, add);
-        }
-    }
-
-    /// A write of a value into memory, for which a stream may have waited before.
-    fn write_value(
-        &mut self,
-        call: &Call<'_>,
-        stream: u64,
-        touched: Vec<Touched>,
-        add: &mut impl FnMut(Step),
-    ) {
-        self.work(call, stream, StreamWork::Fill, "write of a value", touched, add);
-        let key = Self::key(call, stream);
-        let from = self.streams.of(key, call.context);
-        for waiter in self.value_waiters.clone().into_iter().filter(|waiter| *waiter != key) {
-            let to = self.streams.of(waiter, call.context);
-            Self::follow(call, from, to, add);
-        }
-    }
-
-    fn destroy_event(&mut self, call: &Call<'_>, event: u64, add: &mut impl FnMut(Step)) {
-        self.graphs.forget_event(event);
-        self.recorded.remove(&event);
-        let on = self.streams.of(StreamKey::Legacy(call.context), call.context);
-        add(Self::entry(LedgerNote::Gone { event }, Engine::None, on, call));
-    }
 }

@@ -11,6 +11,9 @@ const DEVICE: Place = Place::Device;
 const HOST: Place = Place::Pageable;
 /// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
 const NOT_READY: u32 = 600;
+/// `CU_EVENT_RECORD_EXTERNAL` and `CU_EVENT_WAIT_EXTERNAL`: in a capture, the event is one outside
+/// of it.
+const EXTERNAL: u64 = 1;
 
 impl CallReader {
     /// Reads a call that is no launch of a kernel.
@@ -40,13 +43,20 @@ impl CallReader {
                 self.wait(call, Some(word(0)), Waited::Stream, is_done, add);
             }
             "cuEventSynchronize" | "cuEventQuery" => {
-                self.wait(call, None, Waited::Event(word(0)), is_done, add);
+                let is_of_graph = self.of_graphs.contains(&word(0));
+                let what = if is_of_graph { Waited::Device } else { Waited::Event(word(0)) };
+                self.wait(call, None, what, is_done, add);
             }
             "cuCtxSynchronize" | "cuCtxSynchronize_v2" => {
                 self.wait(call, None, Waited::Device, is_done, add);
             }
-            "cuEventRecord" | "cuEventRecordWithFlags" => self.record(call, word(0), word(1), add),
-            "cuStreamWaitEvent" => self.wait_in_stream(call, (word(0), word(1)), add),
+            "cuEventRecord" => self.record(call, (word(0), word(1)), false, add),
+            "cuEventRecordWithFlags" => {
+                self.record(call, (word(0), word(1)), word(2) & EXTERNAL != 0, add);
+            }
+            "cuStreamWaitEvent" => {
+                self.wait_in_stream(call, (word(0), word(1)), word(2) & EXTERNAL != 0, add);
+            }
             "cuEventDestroy_v2" => self.destroy_event(call, word(0), add),
             _ if name.starts_with("cuGraph") || name.starts_with("cuStreamBeginCapture") => {
                 self.graph_call(call, name, add);
@@ -59,7 +69,14 @@ impl CallReader {
                 let bytes = if name.contains("32") { 4 } else { 8 };
                 self.write_value(call, word(0), fill(word(1), 0, 1, bytes, 1), add);
             }
-            _ if name.starts_with("cuStreamWaitValue") => self.wait_for_value(call, word(0), add),
+            _ if name.starts_with("cuStreamWaitValue") => self.wait_for_any(call, word(0), add),
+            // Which of them are waits, and which are writes, is not recorded.
+            _ if name.starts_with("cuStreamBatchMemOp") => {
+                self.wait_for_any(call, word(0), add);
+                self.signal(call, word(0), add);
+            }
+            "cuWaitExternalSemaphoresAsync" => self.wait_for_any(call, word(3), add),
+            "cuSignalExternalSemaphoresAsync" => self.signal(call, word(3), add),
             _ => self.memory_function(call, name, add),
         }
     }
@@ -217,6 +234,10 @@ impl CallReader {
                 let child = self.graphs.graph(word(4)).clone();
                 self.graphs.graph(word(1)).add(&child);
             }
+            "cuGraphAddEventRecordNode" => {
+                self.of_graphs.insert(word(4));
+            }
+            "cuGraphAddEventWaitNode" => self.graphs.graph(word(1)).waits = true,
             _ if name.starts_with("cuGraphExec") => self.graphs.change(word(0)),
             _ => self.graphs.graph(word(1)).unknown += 1,
         }

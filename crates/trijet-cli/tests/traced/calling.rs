@@ -142,6 +142,23 @@ pub(crate) fn run(name: &str) -> bool {
                 driver.call(c"cuStreamWriteValue32_v2", &passed);
             });
         },
+        "batch-of-values" => || {
+            copies(NON_BLOCKING, |driver| {
+                driver.call(c"cuStreamBatchMemOp_v2", &[Word(OTHER), Int(1), Word(0), Int(0)]);
+                upload(driver, ONE);
+                driver.call(c"cuStreamBatchMemOp_v2", &[Word(ONE), Int(1), Word(0), Int(0)]);
+            });
+        },
+        "semaphore" => || {
+            copies(NON_BLOCKING, |driver| {
+                let stream = |stream| [Word(0), Word(0), Int(1), Word(stream)];
+                driver.call(c"cuSignalExternalSemaphoresAsync", &stream(ONE));
+                driver.call(c"cuWaitExternalSemaphoresAsync", &stream(OTHER));
+            });
+        },
+        "event-of-graph" => || event_of_graph(true),
+        "event-before-graph" => || event_of_graph(false),
+        "frees-of-stream" => frees_of_stream,
         "blocking" => || {
             copies(0, |driver| {
                 let passed = [Word(HOST + BYTES), Word(DATA), Word(BYTES)];
@@ -264,6 +281,35 @@ fn frees() {
     driver.call(c"cuMemFree_v2", &[Word(DATA)]);
     driver.call(c"cuMemAlloc_v2", &[Out(DATA), Word(BYTES)]);
     upload(&driver, OTHER);
+}
+
+/// Memory of a stream is freed by the call for other memory, which then does not wait.
+fn frees_of_stream() {
+    let driver = prepared(NON_BLOCKING);
+    let at = DATA + (1 << 30);
+    driver.call(c"cuMemAllocAsync", &[Out(at), Word(BYTES), Word(ONE)]);
+    driver.call(c"cuMemcpyHtoDAsync_v2", &[Word(at), Word(HOST), Word(BYTES), Word(ONE)]);
+    driver.call(c"cuMemFree_v2", &[Word(at)]);
+}
+
+/// A graph uploads and then records an event for others. The download follows the event, or follows
+/// one that was recorded before the launch.
+fn event_of_graph(is_recorded_by_graph: bool) {
+    let (graph, program) = (0x9_0000, 0xa_0000);
+    let driver = prepared(NON_BLOCKING);
+    driver.call(c"cuStreamBeginCapture_v2", &[Word(ONE), Int(0)]);
+    upload(&driver, ONE);
+    if is_recorded_by_graph {
+        driver.call(c"cuEventRecordWithFlags", &[Word(EVENT), Word(ONE), Int(1)]);
+    }
+    driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(graph)]);
+    driver.call(c"cuGraphInstantiateWithFlags", &[Out(program), Word(graph), Word(0)]);
+    if !is_recorded_by_graph {
+        driver.call(c"cuEventRecordWithFlags", &[Word(EVENT), Word(ONE), Int(1)]);
+    }
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(ONE)]);
+    driver.call(c"cuStreamWaitEvent", &[Word(OTHER), Word(EVENT), Int(0)]);
+    download(&driver, OTHER);
 }
 
 /// Page-locked memory is freed, and the C library gives its address out again.

@@ -53,7 +53,7 @@ impl Checked {
 
 /// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 15] = [
+    let cases: [(&str, &[&str]); 20] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -66,6 +66,11 @@ fn conflicts() {
         ("copies-after-host", &[]),
         ("blocking", &[]),
         ("value", &[]),
+        ("batch-of-values", &[]),
+        ("semaphore", &[]),
+        ("event-of-graph", &[]),
+        ("event-before-graph", &["RACE/RAW"]),
+        ("frees-of-stream", &["LIFETIME/FREE-RACES-USE"]),
         ("pinned-again", &[]),
         ("graph-in-two-streams", &[]),
         ("frees", &[]),

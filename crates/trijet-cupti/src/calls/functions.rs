@@ -144,6 +144,12 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuGraphExecMemsetNodeSetParams"(W, W, W, W);
         "cuGraphExecChildGraphNodeSetParams"(W, W, W);
         "cuGraphExecNodeSetParams"(W, W, W);
+        "cuGraphAddEventRecordNode"(O, W, W, W, W);
+        "cuGraphAddEventWaitNode"(O, W, W, W, W);
+        "cuStreamBatchMemOp"(W, I, W, I);
+        "cuStreamBatchMemOp_v2"(W, I, W, I);
+        "cuWaitExternalSemaphoresAsync"(W, W, I, W);
+        "cuSignalExternalSemaphoresAsync"(W, W, I, W);
     }
     AtReturn, true {
         "cuMemAlloc_v2"(O, W);

@@ -47,8 +47,8 @@ pub(super) enum MemoryEffect {
     Record,
     /// A stream waits for an event.
     WaitInStream,
-    /// A stream waits for a value in memory, which may come from any stream.
-    WaitForValue,
+    /// The stream at this place waits for something that may come from any stream.
+    WaitForAny(usize),
     /// Other work in the stream at this place.
     Work(usize),
     /// The host waits for a stream, or finds it complete.
@@ -85,7 +85,10 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         "cuGraphLaunch" => MemoryEffect::Work(1),
         "cuMemAllocAsync" => MemoryEffect::Work(2),
         "cuMemAllocFromPoolAsync" => MemoryEffect::Work(3),
-        name if name.starts_with("cuStreamWaitValue") => MemoryEffect::WaitForValue,
+        "cuWaitExternalSemaphoresAsync" => MemoryEffect::WaitForAny(3),
+        name if name.starts_with("cuStreamWaitValue") || name.starts_with("cuStreamBatchMemOp") => {
+            MemoryEffect::WaitForAny(0)
+        }
         name if name.starts_with("cuMemcpy") || name.starts_with("cuMemset") => {
             match name.contains("Async") {
                 true => MemoryEffect::Work(function.arguments.len() - 1),
@@ -217,9 +220,9 @@ impl HostMemory {
                     self.streams.entry(stream(0)).or_default().add(&known);
                 }
             }
-            MemoryEffect::WaitForValue => {
+            MemoryEffect::WaitForAny(at) => {
                 let all = self.copies;
-                self.streams.entry(stream(0)).or_default().all = all;
+                self.streams.entry(stream(at)).or_default().all = all;
             }
             MemoryEffect::Work(at) => self.work(stream(at)),
             MemoryEffect::WaitForStream => self.wait_for(stream(0)),
