@@ -218,7 +218,7 @@ fn profiler() {
 
 /// The host may use page-locked memory again when it knows that the copy is complete.
 fn host() {
-    let cases: [(&str, &[&str]); 19] = [
+    let cases: [(&str, &[&str]); 20] = [
         ("reads-early", &["HOST/RAW"]),
         ("reads-after-other-wait", &["HOST/RAW"]),
         ("reads-after-early-event", &["HOST/RAW"]),
@@ -228,6 +228,7 @@ fn host() {
         ("reads-again", &["HOST/RAW"]),
         ("reads-part", &["HOST/RAW"]),
         ("writes-source-early", &["HOST/WAR"]),
+        ("writes-source-of-graph", &["HOST/WAR"]),
         ("writes-early", &["HOST/WAW"]),
         ("reads-after-wait", &[]),
         ("reads-after-event", &[]),

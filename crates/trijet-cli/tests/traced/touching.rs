@@ -144,6 +144,7 @@ pub(crate) fn run(name: &str) -> bool {
         "reads-registered-early" => || reads_registered(0),
         "reads-read-only" => || reads_registered(READ_ONLY),
         "reads-while-captured" => reads_while_captured,
+        "writes-source-of-graph" => writes_source_of_graph,
         "reads-again" => reads_again,
         "reads-part" => reads_part,
         "reads-in-child" => reads_in_child,
@@ -220,6 +221,23 @@ fn reads_while_captured() {
     download(&driver, host);
     host.read(0);
     driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(0x9_0000)]);
+}
+
+/// The source of a copy of a graph is written after its second launch.
+fn writes_source_of_graph() {
+    let (graph, program) = (0x9_0000, 0xa_0000);
+    let (driver, host) = prepared();
+    driver.call(c"cuStreamBeginCapture_v2", &[Word(ONE), Int(0)]);
+    upload(&driver, host);
+    driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(graph)]);
+    driver.call(c"cuGraphInstantiateWithFlags", &[Out(program), Word(graph), Word(0)]);
+    host.write(0);
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(ONE)]);
+    wait(&driver, ONE);
+    host.write(0);
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(OTHER)]);
+    host.write(0);
+    wait(&driver, OTHER);
 }
 
 /// A buffer is used again and again, and read too early the last time.

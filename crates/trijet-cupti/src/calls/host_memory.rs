@@ -18,6 +18,8 @@ use std::ops::Range;
 
 /// The number of pages at each end of a large copy that are protected.
 const PAGES: usize = 16;
+/// Maximum number of copies of a graph whose memory is protected.
+const CAPTURED_MAX: usize = 256;
 /// `CU_MEMHOSTREGISTER_IOMEMORY` and `CU_MEMHOSTREGISTER_READ_ONLY`: memory whose protection before
 /// was another one than for reads and writes.
 const UNUSUAL: u64 = 4 | 8;
@@ -62,6 +64,11 @@ pub(super) enum MemoryEffect {
     /// A capture begins or ends.
     BeginCapture,
     EndCapture,
+    /// Makes a program of a graph: the places of the program and of the graph.
+    Instantiate(usize, usize),
+    LaunchGraph,
+    ForgetGraph,
+    ForgetProgram,
 }
 
 /// The effect of a function.
@@ -82,7 +89,13 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         "cuMemFree_v2" | "cuCtxSynchronize" | "cuCtxSynchronize_v2" => MemoryEffect::WaitForAll,
         "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => MemoryEffect::BeginCapture,
         "cuStreamEndCapture" => MemoryEffect::EndCapture,
-        "cuGraphLaunch" => MemoryEffect::Work(1),
+        "cuGraphInstantiateWithFlags"
+        | "cuGraphInstantiateWithParams"
+        | "cuGraphExecUpdate"
+        | "cuGraphExecUpdate_v2" => MemoryEffect::Instantiate(0, 1),
+        "cuGraphLaunch" => MemoryEffect::LaunchGraph,
+        "cuGraphDestroy" => MemoryEffect::ForgetGraph,
+        "cuGraphExecDestroy" => MemoryEffect::ForgetProgram,
         "cuMemAllocAsync" => MemoryEffect::Work(2),
         "cuMemAllocFromPoolAsync" => MemoryEffect::Work(3),
         "cuWaitExternalSemaphoresAsync" => MemoryEffect::WaitForAny(3),
@@ -171,7 +184,14 @@ pub(super) struct HostMemory {
     /// The number of the last copy.
     copies: u64,
     captures: u32,
+    /// The copies of the open captures, of graphs and of their programs.
+    captured: Vec<CopyWords>,
+    graphs: HashMap<u64, Vec<CopyWords>>,
+    programs: HashMap<u64, Vec<CopyWords>>,
 }
+
+/// Target, source and bytes.
+type CopyWords = [u64; 3];
 
 impl HostMemory {
     /// `page` is the number of bytes of a page.
@@ -186,6 +206,9 @@ impl HostMemory {
             parts: Vec::new(),
             copies: 0,
             captures: 0,
+            captured: Vec::new(),
+            graphs: HashMap::new(),
+            programs: HashMap::new(),
         }
     }
 
@@ -233,8 +256,29 @@ impl HostMemory {
                 }
             }
             MemoryEffect::WaitForAll => self.open_all(),
-            MemoryEffect::BeginCapture => self.captures += 1,
-            MemoryEffect::EndCapture => self.captures = self.captures.saturating_sub(1),
+            MemoryEffect::BeginCapture => {
+                if self.captures == 0 {
+                    self.captured.clear();
+                }
+                self.captures += 1;
+            }
+            // With several captures at a time, each graph counts as having the copies of all.
+            MemoryEffect::EndCapture => {
+                self.captures = self.captures.saturating_sub(1);
+                self.graphs.insert(word(1), self.captured.clone());
+            }
+            MemoryEffect::Instantiate(program, graph) => {
+                let copies = self.graphs.get(&word(graph)).cloned().unwrap_or_default();
+                self.programs.insert(word(program), copies);
+            }
+            MemoryEffect::LaunchGraph => {
+                for copy in self.programs.get(&word(0)).cloned().unwrap_or_default() {
+                    self.copy(stream(1), &copy);
+                }
+                self.work(stream(1));
+            }
+            MemoryEffect::ForgetGraph => drop(self.graphs.remove(&word(0))),
+            MemoryEffect::ForgetProgram => drop(self.programs.remove(&word(0))),
         }
     }
 
@@ -270,9 +314,15 @@ impl HostMemory {
     }
 
     /// A copy: target, source and bytes. While anything is captured, it may be a part of the
-    /// capture, and use the memory later.
+    /// capture, and use the memory at the launches of the graph.
     fn copy(&mut self, stream: StreamName, words: &[u64]) {
-        let (&[to, from, bytes], 0) = (words, self.captures) else { return };
+        let &[to, from, bytes] = words else { return };
+        if self.captures > 0 {
+            if self.captured.len() < CAPTURED_MAX {
+                self.captured.push([to, from, bytes]);
+            }
+            return;
+        }
         self.copies += 1;
         for (address, is_readable) in [(to, false), (from, true)] {
             let (Ok(start), Ok(bytes)) = (usize::try_from(address), usize::try_from(bytes)) else {
