@@ -1,6 +1,7 @@
 """``trijet.check``, and the plug-in of pytest."""
 
 import asyncio
+import os
 import threading
 
 import numpy as np
@@ -181,7 +182,8 @@ def test_the_plug_in_fails_tests_with_races(pytest_run):
     ran = pytest_run("--trijet-check", "-q")
     ran.assert_outcomes(passed=2, failed=2, errors=1)
     ran.stdout.fnmatch_lines(["*error?RACE?: two writes*"])
-    ran.stdout.fnmatch_lines(["*of the test*", "trijet: 4 jobs were checked"])
+    ran.stdout.fnmatch_lines(["*of the test*", "trijet: 4 jobs were checked, 0 calls to the driver"])
+    assert "CUDA_INJECTION64_PATH" not in os.environ
 
 
 def test_without_its_option_the_plug_in_does_nothing(pytest_run):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ pytestmark = [
     pytest.mark.skipif(sys.version_info[:2] not in [(3, 11), (3, 12), (3, 13)], reason="other frames of Python"),
 ]
 
-PROGRAM = """
+# The plug-ins that an installed package has registered.
+PLUGINS = {point.name for point in entry_points(group="pytest11")}
+
+DRIVER = """
     import ctypes, mmap, os
 
     driver = ctypes.CDLL(os.environ["TRIJET_LIBCUDA"])
@@ -33,6 +37,9 @@ PROGRAM = """
 
     BYTES, DATA, STREAM = 1 << 20, 0x7F0000000000, 0x10000
 
+"""
+
+PROGRAM = DRIVER + """
     class Loader:
         def __init__(self):
             self.memory = mmap.mmap(-1, BYTES)
@@ -73,19 +80,23 @@ def line(text):
     return next(number for number, one in enumerate(lines, 1) if text in one)
 
 
+def environment():
+    """The environment of a program that uses the stand-ins."""
+    return {
+        **os.environ,
+        "TRIJET_LIBCUDA": str(STAND_INS / "libempty_cuda.so"),
+        "TRIJET_LIBCUPTI": str(STAND_INS / "libempty_cupti.so"),
+    }
+
+
 @pytest.fixture
 def finding(tmp_path):
     """The finding in a program whose name is not of ASCII."""
     program = tmp_path / "l\u00f6ader.py"
     program.write_text(textwrap.dedent(PROGRAM))
-    environment = {
-        **os.environ,
-        "TRIJET_LIBCUDA": str(STAND_INS / "libempty_cuda.so"),
-        "TRIJET_LIBCUPTI": str(STAND_INS / "libempty_cupti.so"),
-    }
     trijet = "import sys, trijet._cli; sys.exit(trijet._cli.main())"
     check = [sys.executable, "-c", trijet, "check", "--json", "--", sys.executable, str(program)]
-    ran = subprocess.run(check, capture_output=True, text=True, timeout=60, env=environment)
+    ran = subprocess.run(check, capture_output=True, text=True, timeout=60, env=environment())
     assert ran.returncode == 1, ran.stderr
     (process,) = json.loads(ran.stdout)["processes"]
     (error,) = process["errors"]
@@ -116,3 +127,153 @@ def test_of_a_deep_stack_the_innermost_frames_are_told(finding):
     for stack in error["stacks"]:
         ours = [frame for frame in stack if str(program) in frame]
         assert len(ours) == 8 and stack[:8] == ours
+
+
+BLOCKS = """
+    import trijet
+    from trijet.errors import CheckError, TrijetError
+
+    UPLOAD = (b"cuMemcpyHtoDAsync_v2", DATA, 0x550000000000, BYTES)
+    DOWNLOAD = (b"cuMemcpyDtoHAsync_v2", 0x550000000000 + BYTES, DATA, BYTES)
+
+    def race():
+        call(*UPLOAD, STREAM)
+        call(*DOWNLOAD, 2 * STREAM)
+        call(b"cuStreamSynchronize", STREAM)
+        call(b"cuStreamSynchronize", 2 * STREAM)
+
+    def prepare():
+        call(b"cuStreamCreate", result(STREAM), 1)
+        call(b"cuStreamCreate", result(2 * STREAM), 1)
+        call(b"cuMemAlloc_v2", result(DATA), BYTES)
+        call(b"cuMemHostAlloc", result(0x550000000000), 2 * BYTES, 0)
+"""
+
+
+def run(code, **more):
+    """Runs a program over the stand-ins; it has not initialised CUDA."""
+    begin = "def initialise(): return ctypes.CDLL(os.environ['TRIJET_LIBCUDA']).cuInit(0)"
+    load, init = [line for line in textwrap.dedent(DRIVER).splitlines() if "driver" in line]
+    before = textwrap.dedent(DRIVER).replace(load, begin).replace(init, "")
+    program = before + textwrap.dedent(BLOCKS) + textwrap.dedent(code)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**environment(), **more}
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_block_has_the_findings_of_its_calls():
+    """Each block has its own findings, and a block without a conflict has none."""
+    run(
+        """
+        with trijet.check(program=True, raises=False) as first:
+            initialise()
+            prepare()
+            race()
+        assert [one.is_error for one in first.findings] == [True], first.findings
+        assert "RACE/RAW" in first.findings[0].text and "race in <string>" in first.findings[0].text
+        assert not first.is_clean
+
+        race()  # in no block
+        with trijet.check(program=True) as second:
+            call(*UPLOAD, STREAM)
+        assert second.is_clean and second.findings == []
+
+        @trijet.check
+        def unseen():
+            race()
+        unseen()
+
+        try:
+            with trijet.check(program=True):
+                race()
+        except CheckError as error:
+            assert "RACE/RAW" in str(error)
+        else:
+            raise AssertionError("the race was not told")
+
+        try:
+            with trijet.check(program=True):
+                race()
+                raise KeyError("own")
+        except KeyError:
+            pass
+        """
+    )
+
+
+def test_a_check_of_the_program_that_comes_too_late_is_an_error():
+    """The driver loads the recorder only at its start."""
+    run(
+        """
+        initialise()
+        try:
+            with trijet.check(program=True):
+                raise AssertionError("the block was entered")
+        except TrijetError as error:
+            assert "initialised CUDA before" in str(error), error
+        with trijet.check() as c:
+            pass
+        assert c.is_clean
+        """
+    )
+
+
+def test_another_tool_in_the_process_is_named():
+    """The driver loads one library."""
+    run(
+        """
+        try:
+            with trijet.check(program=True):
+                raise AssertionError("the block was entered")
+        except TrijetError as error:
+            assert "CUDA_INJECTION64_PATH is set" in str(error), error
+        """,
+        CUDA_INJECTION64_PATH="/nowhere",
+    )
+
+
+def test_a_forked_child_is_not_checked():
+    """A child has no CUDA."""
+    run(
+        """
+        with trijet.check(program=True, raises=False) as c:
+            initialise()
+            prepare()
+            race()
+            child = os.fork()
+            if child == 0:
+                with trijet.check() as own:
+                    pass
+                try:
+                    with trijet.check(program=True):
+                        os._exit(1)
+                except TrijetError as error:
+                    os._exit(0 if "was forked" in str(error) else 2)
+            assert os.waitpid(child, 0)[1] == 0
+        assert len(c.findings) == 1
+        """
+    )
+
+
+def test_pytest_fails_the_test_whose_calls_race(tmp_path):
+    """The test with the race fails with the verdict, and the tests before and after it pass."""
+    before = textwrap.dedent(DRIVER) + textwrap.dedent(BLOCKS)
+    tests = """
+    def test_prepares():
+        prepare()
+
+    def test_races():
+        race()
+
+    def test_follows():
+        call(*UPLOAD, STREAM)
+    """
+    (tmp_path / "test_it.py").write_text(before + textwrap.dedent(tests))
+    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--trijet-check", "test_it.py"]
+    call += [] if "trijet" in PLUGINS else ["-p", "trijet.pytest_plugin"]
+    ran = subprocess.run(call, capture_output=True, text=True, timeout=60, env=environment(), cwd=tmp_path)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "FAILED test_it.py::test_races" in ran.stdout and "1 failed, 2 passed" in ran.stdout, ran.stdout
+    assert "error[RACE/RAW]" in ran.stdout and "race in " in ran.stdout, ran.stdout
+    assert "trijet: 0 jobs were checked, 9 calls to the driver" in ran.stdout, ran.stdout

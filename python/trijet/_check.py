@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
-from trijet.errors import CheckError
+from trijet import _program
+from trijet._program import ProgramFinding
+from trijet.errors import CheckError, TrijetError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -36,10 +39,13 @@ class Verdict:
 class Check:
     """The jobs of a block or of a function, and the verdicts about them. :func:`check` makes it."""
 
-    def __init__(self, *, raises: bool = True) -> None:
+    def __init__(self, *, raises: bool = True, program: bool = False) -> None:
         self.verdicts: list[Verdict] = []
         """The verdict about each job that has ended, in order."""
+        self.findings: list[ProgramFinding] = []
+        """With ``program=True``, the conflicts in the calls of this process, after the block."""
         self._raises = raises
+        self._program = program
         self._token: Token[Check | None] | None = None
 
     @property
@@ -48,18 +54,31 @@ class Check:
         return [verdict for verdict in self.verdicts if not verdict.is_clean]
 
     @property
+    def errors(self) -> list[ProgramFinding]:
+        """The conflicts in the calls of this process that are errors."""
+        return [finding for finding in self.findings if finding.is_error]
+
+    @property
     def is_clean(self) -> bool:
-        """Whether no job had an error so far."""
-        return not self.races
+        """Whether no job and no call had an error so far."""
+        return not self.races and not self.errors
 
     def raise_if_races(self) -> None:
-        """Raises :class:`trijet.errors.CheckError` with the verdicts that are not clean, if there is one."""
-        if self.races:
-            raise CheckError("\n".join(str(verdict) for verdict in self.races))
+        """Raises :class:`trijet.errors.CheckError` with the verdicts and conflicts that are errors, if there is one."""
+        if not self.is_clean:
+            raise CheckError(self._words())
+
+    def _words(self) -> str:
+        return "\n".join(str(one) for one in [*self.races, *self.errors])
 
     def __enter__(self) -> Check:
         if self._token is not None:
             raise RuntimeError("this check is already entered; make a new one with trijet.check()")
+        if self._program:
+            if why := _program.begin():
+                raise TrijetError(f"the calls of this process cannot be checked: {why}")
+            # Findings from before the block belong to no check.
+            _program.look()
         self._token = _ACTIVE.set(self)
         return self
 
@@ -70,26 +89,29 @@ class Check:
             _ACTIVE.reset(self._token)
             self._token = None
         # An exception of the block is not replaced.
+        with suppress(TrijetError) if kind is not None else nullcontext():
+            if self._program:
+                self.findings += _program.look()
         if self._raises and kind is None:
             self.raise_if_races()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """A function that runs inside a check of its own at each call."""
-        raises = self._raises
+        raises, program = self._raises, self._program
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__name__} is a generator: use `with trijet.check():` in its body")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def waited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-                with Check(raises=raises):
+                with Check(raises=raises, program=program):
                     return await function(*args, **kwargs)
 
             return waited  # type: ignore[return-value]
 
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with Check(raises=raises):
+            with Check(raises=raises, program=program):
                 return function(*args, **kwargs)
 
         return checked
@@ -104,13 +126,19 @@ class Check:
 @overload
 def check(function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 @overload
-def check(*, raises: bool = True) -> Check: ...
-def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True) -> Any:
+def check(*, raises: bool = True, program: bool = False) -> Check: ...
+def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True, program: bool = False) -> Any:
     """Checks every job that this thread starts in a block, or in a function.
 
     Inside, :func:`trijet.map` runs with ``check=True``, and its verdict is collected instead of raised. Leaving
     the block raises :class:`trijet.errors.CheckError` if a job had a race, unless ``raises`` is false or the block
     itself has raised. Other threads are not checked. The innermost of several checks gets the verdict.
+
+    With ``program=True``, the calls of the whole process to the CUDA driver are recorded from then on, as
+    ``trijet check -- PROGRAM`` does, and conflicts that calls of the block have revealed are its ``findings``: of
+    copies, fills, frees and the host, whatever library made them. The driver loads the recorder when the process
+    initialises CUDA, so the first such check must come before; otherwise it raises
+    :class:`trijet.errors.TrijetError`. A profiler cannot be used in the same process.
 
     >>> import numpy, trijet
     >>> with trijet.check() as c:
@@ -126,7 +154,7 @@ def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True)
     >>> double(numpy.ones((1, 1, 2), "uint8"))
     array([[[2, 2]]], dtype=uint8)
     """
-    made = Check(raises=raises)
+    made = Check(raises=raises, program=program)
     return made if function is None else made(function)
 
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, SupportsIndex, final
 
-__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Recording", "Report", "Saved", "Stage", "Stream", "can_open", "dtype_names", "empty", "from_dlpack", "from_interface", "main", "operations", "plan", "run", "upload"]
+__all__ = ["Buffer", "DeviceArray", "Feed", "MemorySource", "MemoryTarget", "Operation", "Options", "PathSource", "PathTarget", "Plan", "PullSource", "PushTarget", "Recording", "Report", "Saved", "Stage", "Stream", "WatchedProcess", "can_open", "dtype_names", "empty", "from_dlpack", "from_interface", "main", "operations", "plan", "run", "upload"]
 
 @final
 class Buffer:
@@ -415,6 +415,24 @@ class Stream:
         """
         The `CUstream`; 0 on the host device.
         """
+
+@final
+class WatchedProcess:
+    """
+    The recording of the calls of this process.
+    """
+    def __new__(cls, /) -> WatchedProcess: ...
+    @property
+    def calls(self, /) -> int: ...
+    def environment(self, /) -> list[tuple[str, str]]: ...
+    @property
+    def library(self, /) -> Path: ...
+    def look(self, /) -> list[tuple[str, bool]]:
+        """
+        The texts of the findings since the last look, and whether each is an error.
+        """
+    @property
+    def trouble(self, /) -> str | None: ...
 
 def can_open(path: str | PathLike[str]) -> bool:
     """

@@ -1,7 +1,8 @@
 """The plug-in of pytest: with ``--trijet-check``, every test runs inside :func:`trijet.check`.
 
-A test fails with the verdict if a job that it or its fixtures started had a race. Jobs of other threads and of
-other processes are not checked. The last line of the summary has the number of jobs that were checked.
+A test fails with the verdict if a job that it or its fixtures started had a race, or if its calls to the CUDA driver
+reveal a conflict of copies, fills, frees or the host, by whatever library. Jobs of other threads and calls of other
+processes are not checked. The last line of the summary has the numbers of jobs and of calls that were checked.
 """
 
 from __future__ import annotations
@@ -11,12 +12,30 @@ from collections.abc import Generator
 import pytest
 
 _JOBS = "trijet_jobs"
+# The reason why the calls of the process are not checked.
+_WHY = pytest.StashKey[str | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option."""
     group = parser.getgroup("trijet")
-    group.addoption("--trijet-check", action="store_true", help="check the trijet jobs of each test for races")
+    group.addoption("--trijet-check", action="store_true", help="check the trijet jobs and the CUDA calls of each test for races")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begins to record the calls of the process, before a test initialises CUDA."""
+    if config.getoption("--trijet-check"):
+        from trijet import _program
+
+        config.stash[_WHY] = _program.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leaves the environment of a process that did not use CUDA as it was."""
+    if config.stash.get(_WHY, "") is None:
+        from trijet import _program
+
+        _program.end()
 
 
 def _checked(item: pytest.Item) -> Generator[None, object, object]:
@@ -24,14 +43,14 @@ def _checked(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     from trijet._check import Check
 
-    with Check(raises=False) as check:
+    with Check(raises=False, program=item.config.stash[_WHY] is None) as check:
         try:
             result = yield
         finally:
             if check.verdicts:
                 item.user_properties.append((_JOBS, len(check.verdicts)))
-    if check.races:
-        pytest.fail("\n".join(str(verdict) for verdict in check.races), pytrace=False)
+    if not check.is_clean:
+        pytest.fail("\n".join(str(one) for one in [*check.races, *check.errors]), pytrace=False)
     return result
 
 
@@ -59,4 +78,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if isinstance(report, pytest.TestReport)
     }
     jobs = sum(int(str(value)) for found in last.values() for name, value in found if name == _JOBS)
-    terminalreporter.write_line(f"trijet: {jobs} jobs were checked")
+    from trijet import _program
+
+    why = config.stash[_WHY] or _program.trouble()
+    calls = f"{_program.calls()} calls to the driver" if why is None else f"calls to the driver were not: {why}"
+    terminalreporter.write_line(f"trijet: {jobs} jobs were checked, {calls}")

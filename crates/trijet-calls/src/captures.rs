@@ -39,7 +39,7 @@ impl GraphWork {
 }
 
 /// The captures that are open, and the graphs by their handles.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Graphs {
     /// The capture that a stream is a part of.
     streams: HashMap<StreamKey, u64>,

@@ -181,6 +181,21 @@ impl<'a> CallFile<'a> {
     }
 }
 
+/// Calls `each` with the whole blocks at the start of `bytes`, which follow the header of a
+/// process. Returns the number of their bytes.
+pub(crate) fn whole_blocks(
+    bytes: &[u8],
+    mut each: impl FnMut(&Entry<'_>),
+) -> Result<usize, FileError> {
+    let mut rest = bytes;
+    while let Some(Block { tag, payload, rest: after }) = block(rest) {
+        let at = bytes.len() - rest.len();
+        each(&entry(tag, payload).map_err(|cause| FileError { at, cause })?);
+        rest = after;
+    }
+    Ok(bytes.len() - rest.len())
+}
+
 /// A block, and the bytes after it.
 struct Block<'a> {
     tag: u8,

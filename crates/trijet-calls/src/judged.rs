@@ -155,7 +155,8 @@ fn process(file: CallFile<'_>, assume: Assume) -> Result<(Judged, &[u8]), FileEr
 }
 
 /// The state after some blocks of a file.
-struct CheckedCalls {
+#[derive(Debug, Clone)]
+pub(crate) struct CheckedCalls {
     reader: CallReader,
     /// The checker of what calls declare.
     declared: Checker,
@@ -175,7 +176,7 @@ struct CheckedCalls {
 }
 
 impl CheckedCalls {
-    fn new(assume: Assume) -> Self {
+    pub(crate) fn new(assume: Assume) -> Self {
         let options = CheckOptions::new().assume(assume).findings_max(FINDINGS_MAX);
         Self {
             reader: CallReader::new(assume == Assume::DriverObserved),
@@ -191,7 +192,25 @@ impl CheckedCalls {
         }
     }
 
-    fn read(&mut self, entry: &Entry<'_>) {
+    /// The number of entries of the ledger.
+    pub(crate) fn entries(&self) -> u64 {
+        self.stacks.len() as u64
+    }
+
+    /// The number of findings so far, of all levels.
+    pub(crate) fn found(&self) -> usize {
+        self.declared.found() + self.possible.found()
+    }
+
+    pub(crate) fn troubles(&self) -> &[String] {
+        &self.troubles
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.reader.counts.calls
+    }
+
+    pub(crate) fn read(&mut self, entry: &Entry<'_>) {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         match *entry {
             Entry::Stack { number, lines } => {
@@ -231,7 +250,7 @@ impl CheckedCalls {
         Some(Stack { frames, is_of_first_launch })
     }
 
-    fn finish(mut self, process: u32, assume: Assume) -> Judged {
+    pub(crate) fn finish(mut self, process: u32, assume: Assume) -> Judged {
         let empty = || Checker::new(CheckOptions::new());
         let sure = std::mem::replace(&mut self.declared, empty()).finish();
         let further = std::mem::replace(&mut self.possible, empty()).finish().findings;

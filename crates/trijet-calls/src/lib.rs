@@ -19,6 +19,7 @@ mod accesses;
 mod captures;
 mod excerpt;
 mod file;
+mod growing;
 mod judged;
 mod memory;
 mod reader;
@@ -26,4 +27,5 @@ mod streams;
 
 pub use excerpt::{Excerpt, excerpt};
 pub use file::{Call, CallFile, Entry, FileError};
+pub use growing::GrowingCalls;
 pub use judged::{Judged, Possible, Stack, judge};

@@ -16,7 +16,7 @@ pub(crate) struct Allocated {
 }
 
 /// The allocations by address.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Memory {
     by_start: BTreeMap<u64, Allocated>,
     next: u64,

@@ -55,7 +55,7 @@ pub(crate) struct Counts {
 const THREAD: u64 = 1;
 
 /// The state of the program.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CallReader {
     functions: HashMap<u16, String>,
     kernels: HashMap<u32, String>,

@@ -41,7 +41,7 @@ pub(crate) struct StreamOf {
 }
 
 /// The streams by what calls name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StreamTable {
     by_key: HashMap<StreamKey, StreamOf>,
     /// The device of each context.

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 use std::path::Path;
-use trijet_calls::{Judged, judge};
+use trijet_calls::{GrowingCalls, Judged, judge};
 use trijet_ledger::base::prng::Prng;
 use trijet_ledger::check::Assume;
 
@@ -79,6 +79,33 @@ fn files_of_processes_may_be_joined_and_cut() {
         match judge(&one[..cut], Assume::DriverObserved) {
             Ok(all) => assert!(!all[0].is_whole(), "cut at {cut}"),
             Err(error) => assert!(cut < 24, "cut at {cut}: {error}"),
+        }
+    }
+}
+
+/// Each finding is in the look after its second call, and in no other one.
+#[test]
+fn calls_that_come_in_pieces_have_the_verdict_of_the_whole() {
+    for (name, errors, possible, _) in VERDICTS {
+        let whole = bytes(name);
+        let count = judged(name).calls;
+        for seed in 0..20 {
+            let (mut draw, mut rest) = (Prng::new(seed), &whole[..]);
+            let mut growing = GrowingCalls::new(Assume::DriverObserved);
+            let (mut found, mut looks) = ([Vec::new(), Vec::new()], 0);
+            while !rest.is_empty() {
+                let bytes = 1 + draw.below(rest.len() as u64);
+                let (piece, after) = rest.split_at(usize::try_from(bytes).unwrap());
+                growing.push(piece).unwrap();
+                rest = after;
+                let Some(look) = growing.look() else { continue };
+                found[0].extend(look.errors.iter().map(|one| one.class.code()));
+                found[1].extend(look.possible.iter().map(|one| one.finding.class.code()));
+                looks += 1;
+            }
+            assert_eq!(found, [errors.to_vec(), possible.to_vec()], "{name}, seed {seed}");
+            assert_eq!(growing.calls(), count, "{name}, seed {seed}");
+            assert!(growing.look().is_none() && looks <= 2, "{name}, seed {seed}");
         }
     }
 }

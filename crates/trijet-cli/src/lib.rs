@@ -14,6 +14,7 @@ pub mod saved;
 mod steps;
 pub mod timeline;
 mod values;
+pub mod watched;
 
 use args::{Command, Options};
 use std::ffi::OsString;

@@ -96,6 +96,9 @@ struct List {
     kernel_count: u32,
     stacks: HashMap<HostStack, u32>,
     phase: Phase,
+    /// The number of requests to write what is staged, and of those that were fulfilled.
+    flushes: u64,
+    flushed: u64,
 }
 
 /// The phase of the recording.
@@ -120,6 +123,20 @@ impl List {
 /// Runs the body of a callback, and catches a panic, because the caller is not Rust code.
 fn guarded(body: impl FnOnce()) {
     drop(catch_unwind(AssertUnwindSafe(body)));
+}
+
+/// Makes the recorder write all calls so far to the file. Returns whether it did.
+pub fn flush() -> bool {
+    let mut is_done = false;
+    guarded(|| {
+        if let Some(recorder) = RECORDER.get().filter(|one| one.process == std::process::id()) {
+            if protection::has_accesses() {
+                recorder.append_accesses();
+            }
+            is_done = recorder.flush();
+        }
+    });
+    is_done
 }
 
 /// Records the calls of this process until it exits, into a file in the folder that [`CALLS`]

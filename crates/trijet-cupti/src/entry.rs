@@ -31,6 +31,13 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<NvtxExport>) ->
     c_int::from(taken)
 }
 
+/// Makes the recorder of calls write all calls so far to the file of this process. Returns 1 if it
+/// did.
+#[unsafe(no_mangle)]
+pub extern "C" fn trijet_calls_flush() -> c_int {
+    c_int::from(crate::calls::flush())
+}
+
 /// Ends the recording of this process early. Returns 1 if the trace file has its end. The program
 /// calls this function itself, and completes its work on the GPU before.
 #[unsafe(no_mangle)]

@@ -22,6 +22,7 @@ mod stage_array;
 mod streams;
 mod target;
 mod verdict;
+mod watched;
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -58,6 +59,8 @@ mod _native {
     use crate::stage_array::{DeviceArray, Stream};
     #[pymodule_export]
     use crate::target::{MemoryTarget, PathTarget, PushTarget};
+    #[pymodule_export]
+    use crate::watched::WatchedProcess;
 }
 
 /// Runs a command line of the command `trijet` in this process, and returns its exit status.

@@ -15,12 +15,13 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::check::lint::{Lint, lints};
-use trijet::check::{self, Assume, Checker, Names, Verdict, check_with};
+use trijet::check::{self, Assume, Checker, Finding, Names, Verdict, check_with};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Error, ErrorKind, Result};
+use trijet_calls::Judged;
 use trijet_io::{file_error, shown};
 
 /// Maximum number of entries that are kept in memory. A longer ledger is checked for races, but
@@ -91,6 +92,17 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
         lines(file, &checked).iter().try_for_each(print)?;
     }
     Ok(verdict::exit_code(&checked.verdict))
+}
+
+/// The texts of the findings in a program, and whether each is an error.
+pub(crate) fn of_program(judged: &Judged) -> Vec<(String, bool)> {
+    let text = |finding: &Finding| finding.text(&judged.names) + &process::beside(judged, finding);
+    let errors = judged.errors.iter().map(|one| (text(one), true));
+    let possible = judged.possible.iter().map(|one| {
+        let words = process::possible(judged, &one.finding);
+        (words + &process::beside(judged, &one.finding), false)
+    });
+    errors.chain(possible).collect()
 }
 
 fn assumed(assumption: Assumption) -> Assume {

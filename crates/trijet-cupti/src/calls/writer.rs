@@ -15,6 +15,15 @@ const EXIT_WAIT: Duration = Duration::from_secs(10);
 /// The stack size of the thread.
 const STACK_BYTES: usize = 256 << 10;
 
+/// The blocks to write.
+struct Staged {
+    bytes: Vec<u8>,
+    /// Whether the process exits.
+    is_ending: bool,
+    /// The number of requests to write, which are fulfilled with these blocks.
+    flushes: u64,
+}
+
 impl CallRecorder {
     /// Starts the thread that writes to `disk`.
     pub(super) fn run(&'static self, disk: Disk) {
@@ -62,7 +71,7 @@ impl CallRecorder {
         drop(list);
         self.changed.notify_all();
         let stopped = loop {
-            let (staged, is_ending) = self.staged();
+            let Staged { bytes: staged, is_ending, flushes } = self.staged();
             let written = match self.disk().as_mut() {
                 Some(disk) if disk.is_wanted() => disk.append(&staged),
                 Some(_) => Err(Stop::Ended),
@@ -71,18 +80,37 @@ impl CallRecorder {
             if written.is_err() || is_ending {
                 break written.err();
             }
+            self.list().flushed = flushes;
+            self.changed.notify_all();
         };
         self.finish(stopped);
     }
 
-    /// Waits for calls, and takes them. The second value states whether the process exits.
-    fn staged(&self) -> (Vec<u8>, bool) {
+    /// Waits for calls, and takes them.
+    fn staged(&self) -> Staged {
         let is_idle = |list: &mut List| {
-            list.phase == Phase::Running && list.staged.len() < super::STAGED_BYTES
+            let is_due = list.staged.len() >= super::STAGED_BYTES || list.flushes > list.flushed;
+            list.phase == Phase::Running && !is_due
         };
         let waited = self.changed.wait_timeout_while(self.list(), PERIOD, is_idle);
         let (mut list, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut list.staged), list.phase != Phase::Running)
+        Staged {
+            bytes: std::mem::take(&mut list.staged),
+            is_ending: list.phase != Phase::Running,
+            flushes: list.flushes,
+        }
+    }
+
+    /// Makes the thread write what is staged, and waits for it. Returns whether it was written.
+    pub(super) fn flush(&self) -> bool {
+        let mut list = self.list();
+        list.flushes += 1;
+        let wanted = list.flushes;
+        self.changed.notify_all();
+        let is_writing = |list: &mut List| list.phase == Phase::Running && list.flushed < wanted;
+        let waited = self.changed.wait_timeout_while(list, EXIT_WAIT, is_writing);
+        let (list, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        list.flushed >= wanted
     }
 
     /// Ends the file. `stopped` is the reason if it cannot or need not be continued.

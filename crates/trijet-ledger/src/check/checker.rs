@@ -198,6 +198,12 @@ impl Checker {
         self.verdict
     }
 
+    /// The number of findings so far, with those that are not kept.
+    #[must_use]
+    pub fn found(&self) -> usize {
+        self.counts.values().sum()
+    }
+
     /// The size of the state, as a number of kept items. Tests use this number to show that a long
     /// program does not make the state grow without limit.
     #[must_use]

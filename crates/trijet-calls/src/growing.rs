@@ -1,0 +1,81 @@
+//! The calls of a process that still runs, whose file grows.
+
+use crate::file::{CallFile, FileError, whole_blocks};
+use crate::judged::{CheckedCalls, Judged};
+use trijet_cupti::call_file::HEADER;
+use trijet_cupti::file::HEAD_BYTES;
+use trijet_ledger::check::Assume;
+
+/// The verdict about the calls that a process has made so far.
+#[derive(Debug, Clone)]
+pub struct GrowingCalls {
+    assume: Assume,
+    checked: CheckedCalls,
+    /// The number of the process, once its header was read.
+    process: Option<u32>,
+    /// The bytes after the last whole block.
+    rest: Vec<u8>,
+    /// The number of entries and of findings at the last look.
+    entries: u64,
+    found: usize,
+}
+
+impl GrowingCalls {
+    /// No calls.
+    #[must_use]
+    pub fn new(assume: Assume) -> Self {
+        Self {
+            assume,
+            checked: CheckedCalls::new(assume),
+            process: None,
+            rest: Vec::new(),
+            entries: 0,
+            found: 0,
+        }
+    }
+
+    /// Reads further bytes of the file.
+    ///
+    /// # Errors
+    /// The file is no call file, or contradicts itself.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.rest.extend_from_slice(bytes);
+        if self.process.is_none() {
+            if self.rest.len() < HEAD_BYTES + HEADER.1 {
+                return Ok(());
+            }
+            self.process = Some(CallFile::new(&self.rest)?.process);
+            self.rest.drain(..HEAD_BYTES + HEADER.1);
+        }
+        let checked = &mut self.checked;
+        let read = whole_blocks(&self.rest, |entry| checked.read(entry))?;
+        self.rest.drain(..read);
+        Ok(())
+    }
+
+    /// The verdict about the calls since the last look: errors and possible conflicts whose second
+    /// call is new. `None` if there is no such finding.
+    pub fn look(&mut self) -> Option<Judged> {
+        let before = std::mem::replace(&mut self.entries, self.checked.entries());
+        let found = self.checked.found();
+        if std::mem::replace(&mut self.found, found) == found {
+            return None;
+        }
+        let mut judged = self.checked.clone().finish(self.process.unwrap_or(0), self.assume);
+        judged.errors.retain(|one| one.second.op >= before);
+        judged.possible.retain(|one| one.finding.second.op >= before);
+        (!judged.errors.is_empty() || !judged.possible.is_empty()).then_some(judged)
+    }
+
+    /// The reasons why something was not recorded.
+    #[must_use]
+    pub fn troubles(&self) -> &[String] {
+        self.checked.troubles()
+    }
+
+    /// The number of calls so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.checked.calls()
+    }
+}
