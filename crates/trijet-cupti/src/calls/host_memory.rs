@@ -18,6 +18,8 @@ use std::ops::Range;
 
 /// The number of pages at each end of a large copy that are protected.
 const PAGES: usize = 16;
+/// Maximum number of streams that an event or a stream knows apart.
+const STREAMS_MAX: usize = 1024;
 /// Maximum number of copies of a graph whose memory is protected.
 const CAPTURED_MAX: usize = 256;
 /// `CU_MEMHOSTREGISTER_IOMEMORY` and `CU_MEMHOSTREGISTER_READ_ONLY`: memory whose protection before
@@ -69,6 +71,8 @@ pub(super) enum MemoryEffect {
     LaunchGraph,
     ForgetGraph,
     ForgetProgram,
+    ForgetEvent,
+    ForgetStream,
 }
 
 /// The effect of a function.
@@ -96,6 +100,8 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         "cuGraphLaunch" => MemoryEffect::LaunchGraph,
         "cuGraphDestroy" => MemoryEffect::ForgetGraph,
         "cuGraphExecDestroy" => MemoryEffect::ForgetProgram,
+        "cuEventDestroy_v2" => MemoryEffect::ForgetEvent,
+        "cuStreamDestroy_v2" => MemoryEffect::ForgetStream,
         "cuMemAllocAsync" => MemoryEffect::Work(2),
         "cuMemAllocFromPoolAsync" => MemoryEffect::Work(3),
         "cuWaitExternalSemaphoresAsync" => MemoryEffect::WaitForAny(3),
@@ -279,6 +285,8 @@ impl HostMemory {
             }
             MemoryEffect::ForgetGraph => drop(self.graphs.remove(&word(0))),
             MemoryEffect::ForgetProgram => drop(self.programs.remove(&word(0))),
+            MemoryEffect::ForgetEvent => drop(self.events.remove(&word(0))),
+            MemoryEffect::ForgetStream => drop(self.streams.remove(&stream(0))),
         }
     }
 
@@ -353,6 +361,9 @@ impl HostMemory {
             (same.copy, same.stream, same.is_blocking) = (copy, stream, is_blocking);
             return;
         }
+        if !protection::prepare() {
+            return;
+        }
         // The former copies may still be running.
         is_readable &= self
             .parts
@@ -368,7 +379,8 @@ impl HostMemory {
         });
         let is_free = |place: &usize| self.parts.iter().all(|one| one.place != *place);
         let Some(place) = (0..RANGES_MAX).find(is_free) else { return };
-        if protection::prepare() && protection::protect(place, &range, is_readable) {
+        // A failure leaves the range open.
+        if protection::protect(place, &range, is_readable) {
             self.parts.push(ProtectedPart { range, is_readable, place, copy, stream, is_blocking });
         }
     }
@@ -389,6 +401,10 @@ impl HostMemory {
             {
                 known.add(of_other);
             }
+        }
+        // A program that makes streams all the time.
+        if known.by_stream.len() > STREAMS_MAX {
+            known = Completed { all: self.copies, ..Completed::default() };
         }
         known
     }
