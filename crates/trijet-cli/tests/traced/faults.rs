@@ -1,7 +1,7 @@
 //! Demands on every checked program: it behaves as if it were not checked, and the verdict is about
 //! what was recorded of it.
 
-use crate::run::{Place, exists};
+use crate::run::Place;
 use crate::tests::Test;
 use crate::touching::PREPARED;
 use nix::sys::signal::{Signal, kill};
@@ -134,18 +134,5 @@ fn signals() {
 /// Once per second the recorder looks whether its checker runs, so this test takes about a second.
 fn killed_checker() {
     let place = Place::new();
-    let mut child = command(&place, "waits-for-signal 1000").spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    let program = Command::new("pgrep").arg("-P").arg(child.id().to_string()).output().unwrap();
-    let program: i32 = String::from_utf8(program.stdout).unwrap().trim().parse().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    while std::fs::read_dir(place.path("tmp")).unwrap().next().is_some() {
-        std::thread::yield_now();
-    }
-    assert!(exists(&place.path("tmp")));
-    // The program was not disturbed.
-    kill(Pid::from_raw(program), Signal::SIGTERM).unwrap();
+    place.kill_while_its_program_runs(&mut command(&place, "waits-for-signal 1000"));
 }

@@ -1,7 +1,10 @@
 //! Running `trijet trace` on a program of this test.
 
 use crate::built::{empty_driver, library};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -69,6 +72,24 @@ impl Place {
         let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{left:?} was left behind");
         Traced::of(output)
+    }
+
+    /// Kills a call whose program waits for a signal. The recorder then removes its files, and the
+    /// program is not disturbed.
+    pub(crate) fn kill_while_its_program_runs(&self, command: &mut Command) {
+        let mut child = command.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let of = child.id().to_string();
+        let program = Command::new("pgrep").arg("-P").arg(of).output().unwrap();
+        let program: i32 = String::from_utf8(program.stdout).unwrap().trim().parse().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while std::fs::read_dir(self.path("tmp")).unwrap().next().is_some() {
+            std::thread::yield_now();
+        }
+        kill(Pid::from_raw(program), Signal::SIGTERM).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {

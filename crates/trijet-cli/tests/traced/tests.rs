@@ -269,17 +269,5 @@ fn existing_output() {
 /// Once per second the recorder checks whether its tracer runs, so this test takes about a second.
 fn killed_tracer() {
     let place = Place::new();
-    let mut child = place.command("waits-for-signal 1000").spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    let program = Command::new("pgrep").arg("-P").arg(child.id().to_string()).output().unwrap();
-    let program: i32 = String::from_utf8(program.stdout).unwrap().trim().parse().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    while std::fs::read_dir(place.path("tmp")).unwrap().next().is_some() {
-        std::thread::yield_now();
-    }
-    // The program was not disturbed.
-    kill(Pid::from_raw(program), Signal::SIGTERM).unwrap();
+    place.kill_while_its_program_runs(&mut place.command("waits-for-signal 1000"));
 }
