@@ -202,6 +202,42 @@ def test_a_block_has_the_findings_of_its_calls():
     )
 
 
+def test_a_check_inside_of_another_leaves_the_findings_before_it_to_the_outer_one():
+    """No finding is lost between two blocks."""
+    run(
+        """
+        with trijet.check(program=True, raises=False) as outer:
+            initialise()
+            prepare()
+            race()
+            with trijet.check(program=True, raises=False) as inner:
+                pass
+        assert (len(outer.findings), len(inner.findings)) == (1, 0)
+        """
+    )
+
+
+def test_a_block_whose_calls_were_not_recorded_is_not_clean():
+    """A profiler in the process has CUPTI."""
+    run(
+        """
+        with trijet.check(program=True, raises=False) as c:
+            initialise()
+            prepare()
+            race()
+        assert not c.is_clean and "has subscribed to CUPTI" in c.trouble, c.trouble
+        try:
+            with trijet.check(program=True):
+                pass
+        except TrijetError as error:
+            assert "has subscribed to CUPTI" in str(error)
+        else:
+            raise AssertionError("nothing was told")
+        """,
+        EMPTY_CUPTI_TAKEN="1",
+    )
+
+
 def test_a_check_of_the_program_that_comes_too_late_is_an_error():
     """The driver loads the recorder only at its start."""
     run(

@@ -44,6 +44,8 @@ class Check:
         """The verdict about each job that has ended, in order."""
         self.findings: list[ProgramFinding] = []
         """With ``program=True``, the conflicts in the calls of this process, after the block."""
+        self.trouble: str | None = None
+        """The reason why calls of this process were not recorded, if some were not."""
         self._raises = raises
         self._program = program
         self._token: Token[Check | None] | None = None
@@ -60,13 +62,16 @@ class Check:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no job and no call had an error so far."""
-        return not self.races and not self.errors
+        """Whether no job and no call had an error so far, and all calls that should be checked were recorded."""
+        return not self.races and not self.errors and self.trouble is None
 
     def raise_if_races(self) -> None:
-        """Raises :class:`trijet.errors.CheckError` with the verdicts and conflicts that are errors, if there is one."""
-        if not self.is_clean:
+        """Raises :class:`trijet.errors.CheckError` with the verdicts and conflicts that are errors, if there is one.
+        Raises :class:`trijet.errors.TrijetError` if calls were not recorded."""
+        if self.races or self.errors:
             raise CheckError(self._words())
+        if self.trouble is not None:
+            raise TrijetError(f"calls of this process were not recorded: {self.trouble}")
 
     def _words(self) -> str:
         return "\n".join(str(one) for one in [*self.races, *self.errors])
@@ -77,8 +82,10 @@ class Check:
         if self._program:
             if why := _program.begin():
                 raise TrijetError(f"the calls of this process cannot be checked: {why}")
-            # Findings from before the block belong to no check.
-            _program.look()
+            # Findings from before the block belong to the check around it, if there is one.
+            before, around = _program.look(), active()
+            if around is not None and around._program:
+                around.findings += before
         self._token = _ACTIVE.set(self)
         return self
 
@@ -92,6 +99,7 @@ class Check:
         with suppress(TrijetError) if kind is not None else nullcontext():
             if self._program:
                 self.findings += _program.look()
+                self.trouble = _program.trouble()
         if self._raises and kind is None:
             self.raise_if_races()
 

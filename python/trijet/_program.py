@@ -14,6 +14,8 @@ from trijet.errors import TrijetError
 # The recording, which lasts until the process ends. A forked child has none.
 _watched: Any = None
 _process = 0
+# Whether the recorder writes no more.
+_ended = False
 _lock = threading.Lock()
 
 
@@ -65,12 +67,13 @@ def end() -> None:
 
 def look() -> list[ProgramFinding]:
     """The findings since the last look."""
+    global _ended
     with _lock:
         if _watched is None or _process != os.getpid():
             return []
         recorder = _loaded(str(_watched.library))
-        if recorder is not None:
-            recorder.trijet_calls_flush()
+        if recorder is not None and recorder.trijet_calls_flush() != 1:
+            _ended = True
         return [ProgramFinding(text, is_error) for text, is_error in _watched.look()]
 
 
@@ -80,5 +83,7 @@ def calls() -> int:
 
 
 def trouble() -> str | None:
-    """The reason why the calls were not recorded, if they were not."""
-    return None if _watched is None else _watched.trouble
+    """The reason why calls were not recorded, if some were not."""
+    if _watched is None:
+        return None
+    return _watched.trouble or ("the recorder has ended" if _ended else None)

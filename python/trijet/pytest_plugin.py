@@ -8,12 +8,23 @@ processes are not checked. The last line of the summary has the numbers of jobs 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 _JOBS = "trijet_jobs"
-# The reason why the calls of the process are not checked.
-_WHY = pytest.StashKey[str | None]()
+
+
+@dataclass
+class _Counts:
+    """The number of calls that workers have recorded, and the reason why calls are not checked."""
+
+    calls: int = 0
+    why: str | None = None
+
+
+_COUNTS = pytest.StashKey[_Counts]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,34 +33,62 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--trijet-check", action="store_true", help="check the trijet jobs and the CUDA calls of each test for races")
 
 
+def _is_controller(config: pytest.Config) -> bool:
+    """Whether workers of pytest-xdist run the tests."""
+    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Begins to record the calls of the process, before a test initialises CUDA."""
-    if config.getoption("--trijet-check"):
+    config.stash[_COUNTS] = _Counts()
+    if config.getoption("--trijet-check") and not _is_controller(config):
         from trijet import _program
 
-        config.stash[_WHY] = _program.begin()
+        config.stash[_COUNTS].why = _program.begin()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leaves the environment of a process that did not use CUDA as it was."""
-    if config.stash.get(_WHY, "") is None:
+    if config.getoption("--trijet-check") and not _is_controller(config):
         from trijet import _program
 
         _program.end()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tells the controller of pytest-xdist what this worker has recorded."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and session.config.getoption("--trijet-check"):
+        from trijet import _program
+
+        output["trijet"] = (_program.calls(), session.config.stash[_COUNTS].why)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes what a worker of pytest-xdist has recorded."""
+    calls, why = getattr(node, "workeroutput", {}).get("trijet", (0, None))
+    counts = node.config.stash[_COUNTS]
+    counts.calls, counts.why = counts.calls + calls, counts.why or why
+
+
 def _checked(item: pytest.Item) -> Generator[None, object, object]:
     if not item.config.getoption("--trijet-check"):
         return (yield)
+    from trijet import _program
     from trijet._check import Check
 
-    with Check(raises=False, program=item.config.stash[_WHY] is None) as check:
+    counts = item.config.stash[_COUNTS]
+    # A forked test has no recorder.
+    counts.why = counts.why or _program.begin()
+    with Check(raises=False, program=counts.why is None) as check:
         try:
             result = yield
         finally:
             if check.verdicts:
                 item.user_properties.append((_JOBS, len(check.verdicts)))
-    if not check.is_clean:
+    counts.why = counts.why or check.trouble
+    if check.races or check.errors:
         pytest.fail("\n".join(str(one) for one in [*check.races, *check.errors]), pytrace=False)
     return result
 
@@ -63,6 +102,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Checks the jobs of a test."""
+    return (yield from _checked(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Checks the jobs of the ends of fixtures."""
     return (yield from _checked(item))
 
 
@@ -80,6 +125,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     jobs = sum(int(str(value)) for found in last.values() for name, value in found if name == _JOBS)
     from trijet import _program
 
-    why = config.stash[_WHY] or _program.trouble()
-    calls = f"{_program.calls()} calls to the driver" if why is None else f"calls to the driver were not: {why}"
+    counts = config.stash[_COUNTS]
+    calls = f"{counts.calls + _program.calls()} calls to the driver"
+    if counts.why is not None:
+        calls = f"calls to the driver were not: {counts.why}"
     terminalreporter.write_line(f"trijet: {jobs} jobs were checked, {calls}")

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 35] = [
+const FUNCTIONS: [&CStr; 36] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -42,6 +42,7 @@ const FUNCTIONS: [&CStr; 35] = [
     c"cuStreamBatchMemOp_v2",
     c"cuWaitExternalSemaphoresAsync",
     c"cuSignalExternalSemaphoresAsync",
+    c"cuEventElapsedTime",
 ];
 
 /// The callback of a subscriber.

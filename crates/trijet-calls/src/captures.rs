@@ -20,6 +20,8 @@ pub(crate) struct GraphWork {
     pub(crate) unknown: u64,
     /// Whether the graph waits for an event that is recorded outside of it.
     pub(crate) waits: bool,
+    /// The events that the graph records for others.
+    pub(crate) records: Vec<u64>,
 }
 
 impl GraphWork {
@@ -28,6 +30,7 @@ impl GraphWork {
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.unknown = self.unknown.saturating_add(other.unknown);
         self.waits |= other.waits;
+        self.records.extend(&other.records);
         let own = self.declared.len() + self.addresses.len();
         if own + other.declared.len() + other.addresses.len() > ACCESSES_MAX {
             self.unknown = self.unknown.saturating_add(1);
@@ -128,7 +131,8 @@ impl Graphs {
         let work = self.programs.entry(program).or_default();
         let unknown = work.unknown.saturating_add(1);
         let (kernels, waits) = (work.kernels, work.waits);
-        *work = GraphWork { kernels, unknown, waits, ..GraphWork::default() };
+        let records = std::mem::take(&mut work.records);
+        *work = GraphWork { kernels, unknown, waits, records, ..GraphWork::default() };
     }
 
     pub(crate) fn forget_program(&mut self, handle: u64) {

@@ -6,6 +6,9 @@ use trijet_cupti::call_file::HEADER;
 use trijet_cupti::file::HEAD_BYTES;
 use trijet_ledger::check::Assume;
 
+/// The number of bytes that are kept for the next piece.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// The verdict about the calls that a process has made so far.
 #[derive(Debug, Clone)]
 pub struct GrowingCalls {
@@ -18,6 +21,8 @@ pub struct GrowingCalls {
     /// The number of entries and of findings at the last look.
     entries: u64,
     found: usize,
+    /// The number of findings that were not kept at the last look.
+    more: u64,
 }
 
 impl GrowingCalls {
@@ -31,6 +36,7 @@ impl GrowingCalls {
             rest: Vec::new(),
             entries: 0,
             found: 0,
+            more: 0,
         }
     }
 
@@ -48,23 +54,28 @@ impl GrowingCalls {
             self.rest.drain(..HEAD_BYTES + HEADER.1);
         }
         let checked = &mut self.checked;
-        let read = whole_blocks(&self.rest, |entry| checked.read(entry))?;
-        self.rest.drain(..read);
-        Ok(())
+        let read = whole_blocks(&self.rest, |entry| checked.read(entry));
+        // Blocks that were read are not read again.
+        let bytes = read.as_ref().map_or(self.rest.len(), |bytes| *bytes);
+        self.rest.drain(..bytes);
+        self.rest.shrink_to(PIECE_BYTES);
+        read.map(drop)
     }
 
     /// The verdict about the calls since the last look: errors and possible conflicts whose second
-    /// call is new. `None` if there is no such finding.
+    /// call is new, and the number of new ones that are not kept. `None` if there is no such
+    /// finding.
     pub fn look(&mut self) -> Option<Judged> {
         let before = std::mem::replace(&mut self.entries, self.checked.entries());
         let found = self.checked.found();
         if std::mem::replace(&mut self.found, found) == found {
             return None;
         }
-        let mut judged = self.checked.clone().finish(self.process.unwrap_or(0), self.assume);
-        judged.errors.retain(|one| one.second.op >= before);
-        judged.possible.retain(|one| one.finding.second.op >= before);
-        (!judged.errors.is_empty() || !judged.possible.is_empty()).then_some(judged)
+        let process = self.process.unwrap_or(0);
+        let mut judged = self.checked.clone().finish(process, self.assume, before);
+        judged.more -= std::mem::replace(&mut self.more, judged.more).min(judged.more);
+        let is_none = judged.errors.is_empty() && judged.possible.is_empty() && judged.more == 0;
+        (!is_none).then_some(judged)
     }
 
     /// The reasons why something was not recorded.

@@ -151,7 +151,7 @@ pub fn judge(bytes: &[u8], assume: Assume) -> Result<Vec<Judged>, FileError> {
 fn process(file: CallFile<'_>, assume: Assume) -> Result<(Judged, &[u8]), FileError> {
     let mut checked = CheckedCalls::new(assume);
     let after = file.entries(|entry| checked.read(&entry))?;
-    Ok((checked.finish(file.process, assume), after))
+    Ok((checked.finish(file.process, assume, 0), after))
 }
 
 /// The state after some blocks of a file.
@@ -224,11 +224,8 @@ impl CheckedCalls {
         }
         let Self { reader, declared, possible, stacks, teller, tellers, .. } = self;
         reader.read(entry, &mut |step: Step| {
-            let Step { mut op, possible: may, stack, may_tell } = step;
+            let Step { mut op, possible: may, stack } = step;
             let number = stacks.len() as u64;
-            if may_tell {
-                *teller = Some(number);
-            }
             if let (OpKind::Host(HostStep::Access), Some(teller)) = (&op.kind, *teller) {
                 tellers.insert(number, teller);
             }
@@ -240,6 +237,9 @@ impl CheckedCalls {
             possible.push(&op);
             stacks.push(stack);
         });
+        if std::mem::take(&mut reader.may_tell) {
+            *teller = (stacks.len() as u64).checked_sub(1).or(*teller);
+        }
     }
 
     /// The stack of an entry.
@@ -250,12 +250,15 @@ impl CheckedCalls {
         Some(Stack { frames, is_of_first_launch })
     }
 
-    pub(crate) fn finish(mut self, process: u32, assume: Assume) -> Judged {
+    /// The verdict, with the findings whose second entry is `since` or a later one.
+    pub(crate) fn finish(mut self, process: u32, assume: Assume, since: u64) -> Judged {
         let empty = || Checker::new(CheckOptions::new());
         let sure = std::mem::replace(&mut self.declared, empty()).finish();
         let further = std::mem::replace(&mut self.possible, empty()).finish().findings;
-        let told = sure.findings.into_iter().filter(|one| is_told(one.class));
-        let (doubtful, errors): (Vec<_>, Vec<_>) = told.partition(|one| self.may_be_told(one));
+        let is_new = |one: &Finding| one.second.op >= since;
+        let told = sure.findings.into_iter().filter(|one| is_told(one.class) && is_new(one));
+        let is_doubtful = |one: &Finding| self.may_be_told(one) || self.may_be_ordered(one);
+        let (doubtful, errors): (Vec<_>, Vec<_>) = told.partition(is_doubtful);
         let count = |class| errors.iter().filter(|one| one.class == class).count();
         let is_capped = sure.more > 0 && errors.iter().any(|one| count(one.class) >= FINDINGS_MAX);
         let is_known = |finding: &Finding| {
@@ -263,7 +266,8 @@ impl CheckedCalls {
             errors.iter().any(|one| pair(one) == pair(finding))
         };
         let is_further = |one: &Finding| is_possible(one.class) && !is_known(one);
-        let further = further.into_iter().filter(|one| is_further(one) && !self.may_be_told(one));
+        let is_other = |one: &Finding| is_further(one) && !is_doubtful(one) && is_new(one);
+        let further = further.into_iter().filter(is_other);
         let possible = grouped(doubtful.iter().cloned().chain(further));
         let named: Vec<_> = errors.iter().chain(possible.iter().map(|one| &one.finding)).collect();
         let parties = named.iter().flat_map(|one| one.first.iter().chain([&one.second]));
@@ -312,7 +316,17 @@ impl CheckedCalls {
     fn may_be_told(&self, finding: &Finding) -> bool {
         let first = finding.first.as_ref().map(|party| party.op);
         let teller = self.tellers.get(&finding.second.op);
-        first.zip(teller).is_some_and(|(first, teller)| first < *teller)
+        first.zip(teller).is_some_and(|(first, teller)| first <= *teller)
+    }
+
+    /// Whether one of the calls is in a stream that has waited before for something that may come
+    /// from any stream, at any later time.
+    fn may_be_ordered(&self, finding: &Finding) -> bool {
+        let waits = &self.reader.waits_for_any;
+        finding.first.iter().chain([&finding.second]).any(|party| {
+            let before = waits.get(&party.position.lane);
+            !party.is_of_thread() && before.is_some_and(|before| party.position.seq > *before)
+        })
     }
 
     /// The size of an allocation, the function that made it, and the caller.

@@ -8,7 +8,7 @@ use crate::streams::{StreamKey, StreamOf, StreamTable};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use trijet_ledger::base::id::{BlockId, Position};
+use trijet_ledger::base::id::{BlockId, LaneId, Position};
 use trijet_ledger::base::ledger::{
     Access, Accesses, Declared, Engine, HostStep, MemoryCall, Mode, Op, OpKind, OrderedBy, Place,
     StreamWork, WaitOutcome, Waited,
@@ -24,9 +24,6 @@ pub(crate) struct Step {
     pub(crate) possible: Accesses,
     /// The stack of calls of the entry, or of the first launch of its kernel.
     pub(crate) stack: Option<CallStack>,
-    /// Whether the host may learn from the entry how far its stream is, without a call: from a host
-    /// function, or from memory that the host also reads.
-    pub(crate) may_tell: bool,
 }
 
 /// The stack of calls of an entry.
@@ -74,6 +71,12 @@ pub(crate) struct CallReader {
     of_stream: HashSet<BlockId>,
     /// Events that graphs record for others.
     of_graphs: HashSet<u64>,
+    /// The number of the last operation of a lane before its first wait for something that may come
+    /// from any stream. The order that such a wait makes is not known.
+    pub(crate) waits_for_any: HashMap<LaneId, u64>,
+    /// Whether the host may have learned from the last call how far a stream is, without a call:
+    /// from a host function, or from memory that the host also reads.
+    pub(crate) may_tell: bool,
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
     frees_wait: bool,
     pub(crate) counts: Counts,
@@ -95,6 +98,8 @@ impl CallReader {
             managed: HashSet::new(),
             of_stream: HashSet::new(),
             of_graphs: HashSet::new(),
+            waits_for_any: HashMap::new(),
+            may_tell: false,
             frees_wait,
             counts: Counts::default(),
             made: HashMap::new(),
@@ -142,8 +147,7 @@ impl CallReader {
         let mut op = Op::new(kind, engine, on.device, on.position);
         (op.stream, op.thread) = (on.class, THREAD);
         let of_call = |number| CallStack { number, is_of_first_launch: false };
-        let stack = call.stack.map(of_call);
-        Step { op, possible: Accesses::new(), stack, may_tell: false }
+        Step { op, possible: Accesses::new(), stack: call.stack.map(of_call) }
     }
 
     fn launch(&mut self, call: &Call<'_>, kernel: u32, stream: u64, add: &mut impl FnMut(Step)) {
@@ -169,7 +173,7 @@ impl CallReader {
         let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
         step.stack = step.stack.or(first.map(of_first));
         step.possible = self.possible(&work.addresses);
-        step.may_tell = self.is_shared(&step.possible);
+        self.may_tell |= self.is_shared(&step.possible);
         self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
         add(step);
     }
@@ -212,8 +216,7 @@ impl CallReader {
         step.op.bytes =
             touched.iter().map(|one| one.range.end - one.range.start).max().unwrap_or(0);
         step.op.label = Cow::Owned(label.to_owned());
-        let is_of_host = |access: &Access| access.place != Place::Device;
-        step.may_tell = kind == StreamWork::Fill && step.op.accesses.iter().any(is_of_host);
+        self.may_tell |= kind == StreamWork::Fill && self.is_shared(&step.op.accesses);
         add(step);
     }
 
@@ -371,8 +374,12 @@ impl CallReader {
             return capture.add(&work);
         }
         self.counts.graphs += 1;
+        self.of_graphs.extend(&work.records);
         if work.waits {
             self.follow_all(call, key, add);
+        }
+        if work.unknown > 0 {
+            self.note_wait_for_any(call, key);
         }
         self.counts.unknown_graphs += u64::from(work.unknown > 0);
         // Two entries, so that what copies declare is not mixed with what kernels may do.
@@ -391,7 +398,7 @@ impl CallReader {
             kernels.op.declared = Declared::Nothing;
             kernels.op.graph = Some(call.word(0));
             kernels.possible = self.possible(&work.addresses);
-            kernels.may_tell = work.unknown > 0 || self.is_shared(&kernels.possible);
+            self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
         }
     }

@@ -47,6 +47,12 @@ impl CallReader {
                 let what = if is_of_graph { Waited::Device } else { Waited::Event(word(0)) };
                 self.wait(call, None, what, is_done, add);
             }
+            // The time between two events is known when both are complete.
+            "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
+                for event in [word(1), word(2)] {
+                    self.wait(call, None, Waited::Event(event), is_done, add);
+                }
+            }
             "cuCtxSynchronize" | "cuCtxSynchronize_v2" => {
                 self.wait(call, None, Waited::Device, is_done, add);
             }
@@ -91,7 +97,7 @@ impl CallReader {
         let mut step = Self::entry(StreamWork::HostFn, Engine::Host, on, call);
         step.op.declared = Declared::Nothing;
         step.op.label = "host function".into();
-        step.may_tell = true;
+        self.may_tell = true;
         add(step);
     }
 
@@ -236,6 +242,7 @@ impl CallReader {
             }
             "cuGraphAddEventRecordNode" => {
                 self.of_graphs.insert(word(4));
+                self.graphs.graph(word(1)).records.push(word(4));
             }
             "cuGraphAddEventWaitNode" => self.graphs.graph(word(1)).waits = true,
             _ if name.starts_with("cuGraphExec") => self.graphs.change(word(0)),

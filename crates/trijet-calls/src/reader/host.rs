@@ -21,8 +21,7 @@ impl CallReader {
         let range = address..address.saturating_add(1);
         self.memory.accesses(&range, mode, Place::Pageable, &mut |access| op.accesses.push(access));
         let of_access = |number| CallStack { number, is_of_first_launch: false };
-        let stack = stack.map(of_access);
-        add(Step { op, possible: Accesses::new(), stack, may_tell: false });
+        add(Step { op, possible: Accesses::new(), stack: stack.map(of_access) });
     }
 
     /// Whether one of the accesses is to memory that the host can also read.

@@ -25,7 +25,8 @@ impl CallReader {
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, stream);
-        if is_external && self.graphs.capture(key).is_some() {
+        if is_external && let Some(capture) = self.graphs.capture(key) {
+            capture.records.push(event);
             self.of_graphs.insert(event);
             return;
         }
@@ -94,7 +95,14 @@ impl CallReader {
         }
         self.counts.value_waits += 1;
         self.value_waiters.insert(key);
+        self.note_wait_for_any(call, key);
         self.follow_all(call, key, add);
+    }
+
+    /// Notes that the later work of a stream may follow work that is enqueued later.
+    pub(super) fn note_wait_for_any(&mut self, call: &Call<'_>, key: StreamKey) {
+        let Position { lane, seq } = self.streams.of(key, call.context).position;
+        self.waits_for_any.entry(lane).or_insert(seq);
     }
 
     /// Makes a stream follow the present work of all streams.
@@ -125,9 +133,11 @@ impl CallReader {
     /// Something that a stream may have waited for before.
     pub(super) fn signal(&mut self, call: &Call<'_>, stream: u64, add: &mut impl FnMut(Step)) {
         let key = Self::key(call, stream);
-        if self.graphs.capture(key).is_some() {
+        if let Some(capture) = self.graphs.capture(key) {
+            capture.unknown += 1;
             return;
         }
+        self.may_tell = true;
         let from = self.streams.of(key, call.context);
         for waiter in self.value_waiters.clone().into_iter().filter(|waiter| *waiter != key) {
             let to = self.streams.of(waiter, call.context);

@@ -102,7 +102,9 @@ pub(crate) fn of_program(judged: &Judged) -> Vec<(String, bool)> {
         let words = process::possible(judged, &one.finding);
         (words + &process::beside(judged, &one.finding), false)
     });
-    errors.chain(possible).collect()
+    let more = judged.more > 0;
+    let more = more.then(|| (format!("{} further findings are not kept", judged.more), true));
+    errors.chain(possible).chain(more).collect()
 }
 
 fn assumed(assumption: Assumption) -> Assume {

@@ -156,6 +156,8 @@ pub(crate) fn run(name: &str) -> bool {
                 driver.call(c"cuWaitExternalSemaphoresAsync", &stream(OTHER));
             });
         },
+        "value-before" => value_before,
+        "event-of-graph-primed" => event_of_graph_primed,
         "event-of-graph" => || event_of_graph(true),
         "event-before-graph" => || event_of_graph(false),
         "frees-of-stream" => frees_of_stream,
@@ -307,6 +309,30 @@ fn event_of_graph(is_recorded_by_graph: bool) {
     if !is_recorded_by_graph {
         driver.call(c"cuEventRecordWithFlags", &[Word(EVENT), Word(ONE), Int(1)]);
     }
+    driver.call(c"cuGraphLaunch", &[Word(program), Word(ONE)]);
+    driver.call(c"cuStreamWaitEvent", &[Word(OTHER), Word(EVENT), Int(0)]);
+    download(&driver, OTHER);
+}
+
+/// The stream waits for the value before the work that it waits for is enqueued.
+fn value_before() {
+    let driver = prepared(NON_BLOCKING);
+    driver.call(c"cuStreamWaitValue32_v2", &[Word(OTHER), Word(FLAG), Int(1), Int(0)]);
+    download(&driver, OTHER);
+    upload(&driver, ONE);
+    driver.call(c"cuStreamWriteValue32_v2", &[Word(ONE), Word(FLAG), Int(1), Int(0)]);
+}
+
+/// The event of a graph was also recorded by the program, before the launch.
+fn event_of_graph_primed() {
+    let (graph, program) = (0x9_0000, 0xa_0000);
+    let driver = prepared(NON_BLOCKING);
+    driver.call(c"cuStreamBeginCapture_v2", &[Word(ONE), Int(0)]);
+    upload(&driver, ONE);
+    driver.call(c"cuEventRecordWithFlags", &[Word(EVENT), Word(ONE), Int(1)]);
+    driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(graph)]);
+    driver.call(c"cuGraphInstantiateWithFlags", &[Out(program), Word(graph), Word(0)]);
+    driver.call(c"cuEventRecord", &[Word(EVENT), Word(OTHER)]);
     driver.call(c"cuGraphLaunch", &[Word(program), Word(ONE)]);
     driver.call(c"cuStreamWaitEvent", &[Word(OTHER), Word(EVENT), Int(0)]);
     download(&driver, OTHER);

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 pub(crate) const ALL: &[Test] = &[
     ("conflicts_of_calls_are_errors_if_nothing_orders_them", conflicts),
     ("a_conflict_with_an_argument_of_a_kernel_is_possible", possible),
+    ("a_conflict_with_a_stream_that_waits_for_a_value_is_possible", value_before),
     ("a_graph_accesses_what_was_captured", graph),
     ("the_text_of_a_verdict_names_both_calls_and_the_memory", text),
     ("a_page_has_the_findings_with_the_calls_around_them", page),
@@ -53,7 +54,7 @@ impl Checked {
 
 /// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 20] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -69,6 +70,7 @@ fn conflicts() {
         ("batch-of-values", &[]),
         ("semaphore", &[]),
         ("event-of-graph", &[]),
+        ("event-of-graph-primed", &[]),
         ("event-before-graph", &["RACE/RAW"]),
         ("frees-of-stream", &["LIFETIME/FREE-RACES-USE"]),
         ("pinned-again", &[]),
@@ -90,6 +92,13 @@ fn free() {
     let found = checked_with(&["--json", "--assume", "documented"], "frees");
     assert_eq!(found.classes("errors"), ["LIFETIME/FREE-RACES-USE"], "{}", found.process);
     assert_eq!((checked("frees").status, found.status), (Some(0), Some(1)));
+}
+
+/// The wait of a stream for a value may be for work that is enqueued later.
+fn value_before() {
+    let found = checked("value-before");
+    assert_eq!(found.classes("errors"), [""; 0], "{}", found.process);
+    assert_eq!(found.classes("possible"), ["RACE/WAR"], "{}", found.process);
 }
 
 /// A kernel, whose accesses are not seen, makes no error, and hides none.
@@ -218,7 +227,7 @@ fn profiler() {
 
 /// The host may use page-locked memory again when it knows that the copy is complete.
 fn host() {
-    let cases: [(&str, &[&str]); 20] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("reads-early", &["HOST/RAW"]),
         ("reads-after-other-wait", &["HOST/RAW"]),
         ("reads-after-early-event", &["HOST/RAW"]),
@@ -232,6 +241,7 @@ fn host() {
         ("writes-early", &["HOST/WAW"]),
         ("reads-after-wait", &[]),
         ("reads-after-event", &[]),
+        ("reads-after-elapsed-time", &[]),
         ("reads-after-two-events", &[]),
         ("reads-read-only", &[]),
         ("reads-while-captured", &[]),
@@ -254,7 +264,12 @@ fn host() {
 
 /// A host function or a kernel may have told the host that its stream is so far.
 fn told() {
-    for program in ["reads-after-host-function", "reads-after-kernel-with-memory"] {
+    for program in [
+        "reads-after-host-function",
+        "reads-after-kernel-with-memory",
+        "reads-after-value",
+        "reads-after-batch-of-values",
+    ] {
         let found = checked(program);
         assert_eq!(found.classes("errors"), [""; 0], "{program}: {}", found.process);
         let possible = found.classes("possible");

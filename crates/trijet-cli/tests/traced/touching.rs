@@ -139,6 +139,25 @@ pub(crate) fn run(name: &str) -> bool {
         "reads-after-kernel-with-memory" => || {
             reads_after(|driver, host| driver.launch(ONE, host.address()));
         },
+        "reads-after-value" => || {
+            reads_after(|driver, host| {
+                let flag = host.address() + PAGE as u64;
+                let passed = [Word(ONE), Word(flag), Int(1), Int(0)];
+                driver.call(c"cuStreamWriteValue32_v2", &passed);
+            });
+        },
+        "reads-after-batch-of-values" => || {
+            reads_after(|driver, _| {
+                let passed = [Word(ONE), Int(1), Word(0), Int(0)];
+                driver.call(c"cuStreamBatchMemOp_v2", &passed);
+            });
+        },
+        "reads-after-elapsed-time" => || {
+            reads_after(|driver, _| {
+                driver.call(c"cuEventRecord", &[Word(EVENT), Word(ONE)]);
+                driver.call(c"cuEventElapsedTime", &[Word(0), Word(SECOND_EVENT), Word(EVENT)]);
+            });
+        },
         "reads-in-other-thread" => reads_in_other_thread,
         "reads-end-early" => reads_end_early,
         "reads-registered-early" => || reads_registered(0),

@@ -120,6 +120,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuStreamEndCapture"(W, O);
         "cuEventQuery"(W);
         "cuEventSynchronize"(W);
+        "cuEventElapsedTime"(W, W, W);
+        "cuEventElapsedTime_v2"(W, W, W);
         "cuEventRecord"(W, W);
         "cuEventRecordWithFlags"(W, W, I);
         "cuStreamWaitEvent"(W, W, I);

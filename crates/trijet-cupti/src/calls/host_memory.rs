@@ -57,8 +57,10 @@ pub(super) enum MemoryEffect {
     Work(usize),
     /// The host waits for a stream, or finds it complete.
     WaitForStream,
-    /// The host waits for an event, or finds it complete.
-    WaitForEvent,
+    /// The host waits for the event at this place, or finds it complete.
+    WaitForEvent(usize),
+    /// The host finds both events complete.
+    ElapsedTime,
     /// The host waits for its default stream.
     WaitForDefault,
     /// The host may wait for everything.
@@ -89,7 +91,8 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         "cuEventRecord" | "cuEventRecordWithFlags" => MemoryEffect::Record,
         "cuStreamWaitEvent" => MemoryEffect::WaitInStream,
         "cuStreamSynchronize" | "cuStreamQuery" => MemoryEffect::WaitForStream,
-        "cuEventSynchronize" | "cuEventQuery" => MemoryEffect::WaitForEvent,
+        "cuEventSynchronize" | "cuEventQuery" => MemoryEffect::WaitForEvent(0),
+        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => MemoryEffect::ElapsedTime,
         "cuMemFree_v2" | "cuCtxSynchronize" | "cuCtxSynchronize_v2" => MemoryEffect::WaitForAll,
         "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => MemoryEffect::BeginCapture,
         "cuStreamEndCapture" => MemoryEffect::EndCapture,
@@ -256,12 +259,27 @@ impl HostMemory {
             MemoryEffect::Work(at) => self.work(stream(at)),
             MemoryEffect::WaitForStream => self.wait_for(stream(0)),
             MemoryEffect::WaitForDefault => self.wait_for(StreamName::new(0, head)),
-            MemoryEffect::WaitForEvent => {
-                if let Some(known) = self.events.get(&word(0)).cloned() {
+            MemoryEffect::WaitForEvent(at) => {
+                if let Some(known) = self.events.get(&word(at)).cloned() {
                     self.open_known(&known);
                 }
             }
+            MemoryEffect::ElapsedTime => {
+                self.note(MemoryEffect::WaitForEvent(1), head, words);
+                self.note(MemoryEffect::WaitForEvent(2), head, words);
+            }
             MemoryEffect::WaitForAll => self.open_all(),
+            MemoryEffect::ForgetEvent => drop(self.events.remove(&word(0))),
+            MemoryEffect::ForgetStream => drop(self.streams.remove(&stream(0))),
+            _ => self.note_graph(effect, head, words),
+        }
+    }
+
+    /// Notes a call about a capture or a graph.
+    fn note_graph(&mut self, effect: MemoryEffect, head: &Head, words: &[u64]) {
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        let stream = |at| StreamName::new(word(at), head);
+        match effect {
             MemoryEffect::BeginCapture => {
                 if self.captures == 0 {
                     self.captured.clear();
@@ -285,8 +303,7 @@ impl HostMemory {
             }
             MemoryEffect::ForgetGraph => drop(self.graphs.remove(&word(0))),
             MemoryEffect::ForgetProgram => drop(self.programs.remove(&word(0))),
-            MemoryEffect::ForgetEvent => drop(self.events.remove(&word(0))),
-            MemoryEffect::ForgetStream => drop(self.streams.remove(&stream(0))),
+            _ => {}
         }
     }
 

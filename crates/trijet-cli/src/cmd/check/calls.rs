@@ -153,7 +153,8 @@ fn show(
     page: impl FnOnce(&SortedProcesses) -> Result<()>,
     print: impl Fn(&str) -> Result<()>,
 ) -> Result<ExitCode> {
-    page(&shown)?;
+    // Whether there is a page or not, the verdict is printed.
+    let page = page(&shown);
     let SortedProcesses { processes, baseline: BaselineFiles { baseline, output }, unread } = shown;
     let missing = missing(&processes, unread);
     if options.json {
@@ -179,6 +180,7 @@ fn show(
             print(&format!("in the baseline and not found: {key}"))?;
         }
     }
+    page?;
     // A process with lost calls has no verdict.
     let is_good = |one: &Sorted| {
         let is_compared = one.accepted.is_empty() || !one.judged.is_capped;

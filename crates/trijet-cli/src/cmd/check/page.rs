@@ -57,10 +57,15 @@ pub(super) fn write(
     let provenance = [
         ("process", format!("{}: {}", one.process, one.command)),
         ("times", times.to_owned()),
-        ("shown", format!("{} of the calls, around the findings", excerpt.ops.len())),
+        ("shown", format!("{} entries of the ledger, around the findings", excerpt.ops.len())),
+        ("findings", format!("{} at most; the text of the check has more", FINDINGS_MAX)),
     ];
     let page = Page {
-        title: format!("{} in {}", findings_of(one.errors.len(), one.possible.len()), one.command),
+        title: format!(
+            "{} in {}",
+            findings_of(one.errors.len() as u64 + one.more, one.possible.len()),
+            one.command
+        ),
         hazards: errors.chain(further).flatten().take(FINDINGS_MAX).collect(),
         provenance: provenance.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         ops: excerpt.ops.as_slice().into(),
@@ -71,9 +76,9 @@ pub(super) fn write(
     output.write(|file| file.write_all(page.as_bytes()))
 }
 
-fn findings_of(errors: usize, possible: usize) -> String {
+fn findings_of(errors: u64, possible: usize) -> String {
     use trijet::trace::count;
-    format!("{}, {}", count(errors as u64, "error"), count(possible as u64, "possible conflict"))
+    format!("{}, {}", count(errors, "error"), count(possible as u64, "possible conflict"))
 }
 
 fn note(excerpt: &Excerpt, finding: &Finding, text: String) -> Option<HazardNote> {

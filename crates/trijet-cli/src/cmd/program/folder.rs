@@ -21,6 +21,8 @@ const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: TempDir,
+    /// The process that made the folder. A forked child does not remove it.
+    process: u32,
     pub(super) injected: Injected,
     /// The file that stays locked until this program ends.
     _tracer: File,
@@ -53,7 +55,7 @@ impl Folder {
             );
             return Err(Error::new(ErrorKind::Unsupported, injected.verb(), cause));
         }
-        Ok(Self { folder, injected, _tracer: tracer })
+        Ok(Self { folder, process: std::process::id(), injected, _tracer: tracer })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -112,6 +114,14 @@ impl Folder {
             }
         }
         found
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            self.folder.disable_cleanup(true);
+        }
     }
 }
 
