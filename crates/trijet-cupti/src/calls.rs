@@ -48,6 +48,8 @@ pub const CALLS: &str = "TRIJET_CALLS";
 
 /// An upper limit of the numbers of the functions of the driver in CUPTI.
 const NUMBERS_MAX: u32 = 4096;
+/// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
+const NOT_READY: u32 = 600;
 /// Maximum number of bytes of calls that wait for the writer.
 const STAGED_MAX: usize = 64 << 20;
 /// Maximum number of bytes of a block and its time.
@@ -128,6 +130,7 @@ fn guarded(body: impl FnOnce()) {
 /// Makes the recorder write all calls so far to the file. Returns whether it did.
 pub fn flush() -> bool {
     let mut is_done = false;
+    let before = IS_INSIDE.replace(true);
     guarded(|| {
         if let Some(recorder) = RECORDER.get().filter(|one| one.process == std::process::id()) {
             if protection::has_accesses() {
@@ -136,6 +139,7 @@ pub fn flush() -> bool {
             is_done = recorder.flush();
         }
     });
+    IS_INSIDE.set(before);
     is_done
 }
 
@@ -296,7 +300,8 @@ impl CallRecorder {
                 }
             }
             Recorded::Unload => {
-                self.host_memory().open_all();
+                let effect = self.effects[usize::from(head.function)];
+                self.host_memory().note(effect, &head, &[]);
                 self.list().kernels.clear();
             }
             Recorded::AtReturn | Recorded::AtStart => self.call(head, data, function.arguments),
@@ -311,6 +316,9 @@ impl CallRecorder {
         // A capture that became invalid ends with an error.
         if effect != MemoryEffect::None && (head.code == 0 || effect == MemoryEffect::EndCapture) {
             self.host_memory().note(effect, &head, &words);
+        } else if head.code != 0 && head.code != NOT_READY {
+            // After an error of the device, nothing tells whether copies are complete.
+            self.host_memory().open_all();
         }
     }
 
@@ -394,6 +402,9 @@ impl CallRecorder {
         // Without the lock, because the loader may have to wait for another thread.
         let lines = stack::lines(&stack);
         let mut list = self.list();
+        if let Some(number) = list.stacks.get(&stack) {
+            return *number;
+        }
         let number = u32::try_from(list.stacks.len()).unwrap_or(NO_STACK);
         call_file::stack(&mut list.staged, number, &lines);
         list.stacks.insert(stack, number);

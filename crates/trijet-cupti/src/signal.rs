@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn sigaction(signal: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int;
     fn sysconf(name: c_int) -> c_long;
     fn gettid() -> c_int;
+    fn raise(signal: c_int) -> c_int;
     fn __errno_location() -> *mut c_int;
 }
 
@@ -124,8 +125,16 @@ impl KeptAction {
     /// The system has passed the arguments to a handler that was set with `SA_SIGINFO`.
     pub(crate) unsafe fn run(&self, signal: c_int, info: *const c_void, context: *mut c_void) {
         let handler = self.handler.load(Ordering::Relaxed);
-        if handler <= IGNORED {
+        // SAFETY: the caller passes the arguments of a handler.
+        let is_sent = unsafe { MemoryFault::new(info, context) }.code <= 0;
+        if handler == IGNORED && is_sent {
+            // Only a fault itself cannot be ignored.
+        } else if handler <= IGNORED {
             set(&SignalAction::DEFAULT);
+            if is_sent {
+                // SAFETY: the signal has its default action, which ends the process.
+                unsafe { raise(signal) };
+            }
         } else if self.has_details.load(Ordering::Relaxed) != 0 {
             // SAFETY: the program has set this address as a handler of three arguments.
             let run = unsafe { mem::transmute::<usize, Handler>(handler) };

@@ -53,8 +53,13 @@ pub(super) enum MemoryEffect {
     WaitInStream,
     /// The stream at this place waits for something that may come from any stream.
     WaitForAny(usize),
-    /// Other work in the stream at this place.
+    /// Other work in the stream at this place, or in the one of the last word.
     Work(usize),
+    WorkOfLast,
+    /// Work from which the host may learn how far the stream is.
+    Tells,
+    /// A context ends, with its page-locked memory.
+    ContextGone,
     /// The host waits for a stream, or finds it complete.
     WaitForStream,
     /// The host waits for the event at this place, or finds it complete.
@@ -103,6 +108,13 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         "cuGraphLaunch" => MemoryEffect::LaunchGraph,
         "cuGraphDestroy" => MemoryEffect::ForgetGraph,
         "cuGraphExecDestroy" => MemoryEffect::ForgetProgram,
+        "cuCtxDestroy_v2" | "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxReset_v2" => {
+            MemoryEffect::ContextGone
+        }
+        "cuLaunchHostFunc" | "cuStreamAddCallback" | "cuSignalExternalSemaphoresAsync" => {
+            MemoryEffect::Tells
+        }
+        name if name.starts_with("cuStreamWriteValue") => MemoryEffect::Tells,
         "cuEventDestroy_v2" => MemoryEffect::ForgetEvent,
         "cuStreamDestroy_v2" => MemoryEffect::ForgetStream,
         "cuMemAllocAsync" => MemoryEffect::Work(2),
@@ -113,7 +125,7 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
         }
         name if name.starts_with("cuMemcpy") || name.starts_with("cuMemset") => {
             match name.contains("Async") {
-                true => MemoryEffect::Work(function.arguments.len() - 1),
+                true => MemoryEffect::WorkOfLast,
                 false => MemoryEffect::WaitForDefault,
             }
         }
@@ -159,6 +171,10 @@ impl Completed {
     fn add(&mut self, other: &Self) {
         self.all = self.all.max(other.all);
         self.blocking = self.blocking.max(other.blocking);
+        if self.by_stream.len() > STREAMS_MAX {
+            let last = self.by_stream.drain().map(|(_, number)| number).max();
+            self.all = self.all.max(last.unwrap_or(0));
+        }
         for (stream, number) in &other.by_stream {
             let known = self.by_stream.entry(*stream).or_default();
             *known = (*known).max(*number);
@@ -192,9 +208,12 @@ pub(super) struct HostMemory {
     parts: Vec<ProtectedPart>,
     /// The number of the last copy.
     copies: u64,
-    captures: u32,
+    /// The capture that a stream is a part of, and the one in which an event was recorded.
+    capturing: HashMap<StreamName, u64>,
+    captured_events: HashMap<u64, u64>,
+    captures: u64,
     /// The copies of the open captures, of graphs and of their programs.
-    captured: Vec<CopyWords>,
+    captured: HashMap<u64, Vec<CopyWords>>,
     graphs: HashMap<u64, Vec<CopyWords>>,
     programs: HashMap<u64, Vec<CopyWords>>,
 }
@@ -214,8 +233,10 @@ impl HostMemory {
             before_legacy: 0,
             parts: Vec::new(),
             copies: 0,
+            capturing: HashMap::new(),
+            captured_events: HashMap::new(),
             captures: 0,
-            captured: Vec::new(),
+            captured: HashMap::new(),
             graphs: HashMap::new(),
             programs: HashMap::new(),
         }
@@ -248,15 +269,28 @@ impl HostMemory {
             }
             MemoryEffect::Record => self.record(word(0), stream(1)),
             MemoryEffect::WaitInStream => {
+                if let Some(capture) = self.captured_events.get(&word(1)) {
+                    self.capturing.insert(stream(0), *capture);
+                    return;
+                }
                 if let Some(known) = self.events.get(&word(1)).cloned() {
                     self.streams.entry(stream(0)).or_default().add(&known);
                 }
             }
             MemoryEffect::WaitForAny(at) => {
+                // A batch may also write values.
+                self.open_all();
                 let all = self.copies;
                 self.streams.entry(stream(at)).or_default().all = all;
             }
             MemoryEffect::Work(at) => self.work(stream(at)),
+            MemoryEffect::WorkOfLast => self.work(stream(words.len().saturating_sub(1))),
+            // Its wait may be no call of the driver, so the program may use the memory rightly.
+            MemoryEffect::Tells => self.open_all(),
+            MemoryEffect::ContextGone => {
+                self.open_all();
+                self.areas.clear();
+            }
             MemoryEffect::WaitForStream => self.wait_for(stream(0)),
             MemoryEffect::WaitForDefault => self.wait_for(StreamName::new(0, head)),
             MemoryEffect::WaitForEvent(at) => {
@@ -269,7 +303,10 @@ impl HostMemory {
                 self.note(MemoryEffect::WaitForEvent(2), head, words);
             }
             MemoryEffect::WaitForAll => self.open_all(),
-            MemoryEffect::ForgetEvent => drop(self.events.remove(&word(0))),
+            MemoryEffect::ForgetEvent => {
+                self.captured_events.remove(&word(0));
+                self.events.remove(&word(0));
+            }
             MemoryEffect::ForgetStream => drop(self.streams.remove(&stream(0))),
             _ => self.note_graph(effect, head, words),
         }
@@ -281,15 +318,15 @@ impl HostMemory {
         let stream = |at| StreamName::new(word(at), head);
         match effect {
             MemoryEffect::BeginCapture => {
-                if self.captures == 0 {
-                    self.captured.clear();
-                }
                 self.captures += 1;
+                self.capturing.insert(stream(0), self.captures);
             }
-            // With several captures at a time, each graph counts as having the copies of all.
             MemoryEffect::EndCapture => {
-                self.captures = self.captures.saturating_sub(1);
-                self.graphs.insert(word(1), self.captured.clone());
+                let Some(capture) = self.capturing.remove(&stream(0)) else { return };
+                self.capturing.retain(|_, other| *other != capture);
+                self.captured_events.retain(|_, other| *other != capture);
+                let copies = self.captured.remove(&capture).unwrap_or_default();
+                self.graphs.insert(word(1), copies);
             }
             MemoryEffect::Instantiate(program, graph) => {
                 let copies = self.graphs.get(&word(graph)).cloned().unwrap_or_default();
@@ -338,13 +375,14 @@ impl HostMemory {
         area.is_some_and(|(_, end)| *end >= range.end)
     }
 
-    /// A copy: target, source and bytes. While anything is captured, it may be a part of the
-    /// capture, and use the memory at the launches of the graph.
+    /// A copy: target, source and bytes. A captured one uses the memory at the launches of the
+    /// graph.
     fn copy(&mut self, stream: StreamName, words: &[u64]) {
         let &[to, from, bytes] = words else { return };
-        if self.captures > 0 {
-            if self.captured.len() < CAPTURED_MAX {
-                self.captured.push([to, from, bytes]);
+        if let Some(capture) = self.capturing.get(&stream) {
+            let captured = self.captured.entry(*capture).or_default();
+            if captured.len() < CAPTURED_MAX {
+                captured.push([to, from, bytes]);
             }
             return;
         }
@@ -427,6 +465,11 @@ impl HostMemory {
     }
 
     fn record(&mut self, event: u64, stream: StreamName) {
+        if let Some(capture) = self.capturing.get(&stream) {
+            self.captured_events.insert(event, *capture);
+            return;
+        }
+        self.captured_events.remove(&event);
         if self.parts.is_empty() {
             self.events.remove(&event);
         } else {

@@ -11,22 +11,26 @@ use super::stack::{self, FRAMES, HostStack};
 use crate::signal::{self, KeptAction, KeptErrorNumber, MemoryFault, Protection};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
-use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Maximum number of ranges that are protected at a time.
 pub(super) const RANGES_MAX: usize = 256;
 /// Maximum number of accesses that wait for the recorder.
 const NOTES_MAX: usize = 64;
-/// Maximum number of faults without a range between two ranges. Another thread may have opened the
-/// range meanwhile; a fault of the program itself repeats.
-const STRAY_MAX: u32 = 1000;
+/// Maximum number of faults of a thread in a row at one address without a range. Another thread may
+/// have opened the range meanwhile; a fault of the program itself repeats.
+const STRAY_MAX: usize = 20;
+/// The time after which a fault is in no row with the one before.
+const ROW_NANOS: u64 = 10_000_000;
+/// The number of rows, by the number of the thread.
+const ROWS: usize = 64;
 /// `SEGV_ACCERR`: the memory is mapped, and its protection forbids the access.
 const FORBIDDEN: c_int = 2;
 
 /// A protected range. The end is 0 in an unused place.
 struct ProtectedRange {
+    /// Odd while the range is changed.
+    version: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
     /// Whether the handler has opened the memory.
@@ -55,6 +59,7 @@ struct NotedAccess {
 
 static RANGES: [ProtectedRange; RANGES_MAX] = [const {
     ProtectedRange {
+        version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         is_open: AtomicBool::new(false),
@@ -82,14 +87,13 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// The addresses below and above all ranges that were ever protected.
 static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static GREATEST: AtomicUsize = AtomicUsize::new(0);
-static STRAY: AtomicU32 = AtomicU32::new(0);
+/// For each row of faults: the address, the number of faults, and the time of the last one.
+static STRAYS: [(AtomicUsize, AtomicUsize, AtomicU64); ROWS] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0), AtomicU64::new(0)) }; ROWS];
 /// The process that is recorded.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The action before the first one of this module, and the one before its last.
-static FIRST: KeptAction = KeptAction::new();
+/// The action that the handler has replaced.
 static PREVIOUS: KeptAction = KeptAction::new();
-/// The thread that is in a handler of the program.
-static ELSEWHERE: AtomicI32 = AtomicI32::new(0);
 
 /// An access of the host to protected memory.
 #[derive(Debug, Clone)]
@@ -111,9 +115,7 @@ pub(super) fn prepare() -> bool {
     if now.is_of(faulted) {
         return true;
     }
-    if PROCESS.swap(std::process::id(), Ordering::Relaxed) == 0 {
-        FIRST.keep(&now);
-    }
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     PREVIOUS.keep(&now);
     signal::set_fault_handler(faulted)
 }
@@ -121,13 +123,9 @@ pub(super) fn prepare() -> bool {
 /// Forbids accesses of the host to whole pages. `place` is an index that no other range has.
 pub(super) fn protect(place: usize, range: &Range<usize>, is_readable: bool) -> bool {
     let one = &RANGES[place];
-    one.start.store(range.start, Ordering::Relaxed);
-    one.is_open.store(false, Ordering::Relaxed);
-    one.is_readable.store(is_readable, Ordering::Relaxed);
-    one.end.store(range.end, Ordering::Release);
+    one.change(range, is_readable);
     LEAST.fetch_min(range.start, Ordering::Relaxed);
     GREATEST.fetch_max(range.end, Ordering::Relaxed);
-    STRAY.store(0, Ordering::Relaxed);
     // The handler must find the range before a thread can fault in it.
     fence(Ordering::SeqCst);
     let wanted = if is_readable { Protection::Read } else { Protection::None };
@@ -135,9 +133,30 @@ pub(super) fn protect(place: usize, range: &Range<usize>, is_readable: bool) -> 
     if !is_done {
         // A part of the range may have the protection.
         let _done = signal::protect(range, Protection::ReadAndWrite);
-        one.end.store(0, Ordering::Release);
+        forget(place);
     }
     is_done
+}
+
+impl ProtectedRange {
+    /// Sets the range. The recorder does so under a lock, and the handler may read meanwhile.
+    fn change(&self, range: &Range<usize>, is_readable: bool) {
+        self.version.fetch_add(1, Ordering::SeqCst);
+        self.start.store(range.start, Ordering::SeqCst);
+        self.end.store(range.end, Ordering::SeqCst);
+        self.is_open.store(false, Ordering::SeqCst);
+        self.is_readable.store(is_readable, Ordering::SeqCst);
+        self.version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The range, if it was not changed meanwhile. A range that changes was opened before, or is
+    /// being protected; the fault then repeats.
+    fn range(&self) -> Option<Range<usize>> {
+        let before = self.version.load(Ordering::SeqCst);
+        let range = self.start.load(Ordering::SeqCst)..self.end.load(Ordering::SeqCst);
+        let is_whole = before.is_multiple_of(2) && self.version.load(Ordering::SeqCst) == before;
+        is_whole.then_some(range)
+    }
 }
 
 /// Forbids accesses to a part of a range again, after another range has been opened.
@@ -156,18 +175,17 @@ pub(super) fn is_open(place: usize) -> bool {
     RANGES[place].is_open.load(Ordering::Relaxed)
 }
 
-/// Ends the protection of a range. The place may be used again.
+/// Ends the protection of a range. The place may be used again. The pages may be forbidden even if
+/// the handler has opened them: it may have come between the note of a range and its protection.
 pub(super) fn open(place: usize, range: &Range<usize>) {
-    if !is_open(place) {
-        // It succeeded for this range before; the handler tries again.
-        let _done = signal::protect(range, Protection::ReadAndWrite);
-    }
+    // It succeeded for this range before; the handler tries again.
+    let _done = signal::protect(range, Protection::ReadAndWrite);
     forget(place);
 }
 
 /// Gives up a place whose range another one has.
 pub(super) fn forget(place: usize) {
-    RANGES[place].end.store(0, Ordering::Release);
+    RANGES[place].change(&(0..0), false);
 }
 
 /// Whether there are notes.
@@ -210,40 +228,43 @@ extern "C" fn faulted(number: c_int, info: *const c_void, context: *mut c_void) 
     if fault.code == FORBIDDEN && (opened(&fault) || is_stray(fault.address)) {
         return;
     }
-    let is_again = ELSEWHERE.swap(signal::thread(), Ordering::Relaxed) == signal::thread();
-    let action = if is_again { &FIRST } else { &PREVIOUS };
     // SAFETY: this handler got the same arguments.
-    unsafe { action.run(number, info, context) };
-    ELSEWHERE.store(0, Ordering::Relaxed);
+    unsafe { PREVIOUS.run(number, info, context) };
 }
 
-/// Whether the fault may be in a range that was open before the handler looked for it.
+/// Whether the fault may be in a range that another thread has opened meanwhile.
 fn is_stray(address: usize) -> bool {
-    let was_protected =
-        (LEAST.load(Ordering::Relaxed)..GREATEST.load(Ordering::Relaxed)).contains(&address);
-    was_protected && STRAY.fetch_add(1, Ordering::Relaxed) < STRAY_MAX
+    if !(LEAST.load(Ordering::Relaxed)..GREATEST.load(Ordering::Relaxed)).contains(&address) {
+        return false;
+    }
+    let (at, count, time) = &STRAYS[signal::thread().unsigned_abs() as usize % ROWS];
+    let now = clock::now();
+    let last = time.swap(now, Ordering::Relaxed);
+    let is_again = at.swap(address, Ordering::Relaxed) == address;
+    if !is_again || now.saturating_sub(last) > ROW_NANOS {
+        count.store(0, Ordering::Relaxed);
+    }
+    count.fetch_add(1, Ordering::Relaxed) < STRAY_MAX
 }
 
 /// Opens the ranges that have the address of a fault. Returns whether there is one.
 fn opened(fault: &MemoryFault) -> bool {
-    let mut is_noted = false;
+    let (mut is_found, mut is_noted) = (false, false);
     for place in &RANGES {
-        let end = place.end.load(Ordering::Acquire);
-        let start = place.start.load(Ordering::Relaxed);
-        if !(start..end).contains(&fault.address) || place.is_open.load(Ordering::Relaxed) {
+        let Some(range) = place.range().filter(|range| range.contains(&fault.address)) else {
             continue;
-        }
+        };
         let is_readable = place.is_readable.load(Ordering::Relaxed);
-        if !signal::protect(&(start..end), Protection::ReadAndWrite) {
+        if !signal::protect(&range, Protection::ReadAndWrite) {
             return false;
         }
-        place.is_open.store(true, Ordering::Relaxed);
-        if !is_noted {
+        is_found = true;
+        if !place.is_open.swap(true, Ordering::Relaxed) && !is_noted {
+            is_noted = true;
             note(fault, fault.is_write.unwrap_or(is_readable));
         }
-        is_noted = true;
     }
-    is_noted
+    is_found
 }
 
 fn note(fault: &MemoryFault, is_write: bool) {

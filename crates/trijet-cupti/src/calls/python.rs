@@ -98,6 +98,8 @@ const STATE: usize = 32;
 pub(super) struct Python {
     layout: &'static Layout,
     thread: extern "C" fn() -> *const c_void,
+    /// Whether the interpreter ends, which frees the states of its threads.
+    is_ending: extern "C" fn() -> c_int,
     /// The address of the type of code.
     code: usize,
 }
@@ -145,13 +147,17 @@ impl Python {
         let thread = unsafe {
             std::mem::transmute::<*const c_void, extern "C" fn() -> *const c_void>(thread)
         };
-        Some(Self { layout, thread, code: symbol(c"PyCode_Type")?.addr() })
+        let is_ending = symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"))?;
+        // SAFETY: this is the signature of both functions. They read a variable of the interpreter.
+        let is_ending =
+            unsafe { std::mem::transmute::<*const c_void, extern "C" fn() -> c_int>(is_ending) };
+        Some(Self { layout, thread, is_ending, code: symbol(c"PyCode_Type")?.addr() })
     }
 
     /// The frames of the calling thread, the innermost first.
     pub(super) fn frames(&self) -> [Frame; FRAMES] {
         let mut frames = [[0; 2]; FRAMES];
-        let state = (self.thread)().addr();
+        let state = if (self.is_ending)() == 0 { (self.thread)().addr() } else { 0 };
         if state == 0 {
             return frames;
         }
