@@ -238,6 +238,22 @@ def test_a_block_whose_calls_were_not_recorded_is_not_clean():
     )
 
 
+def test_a_child_process_is_not_recorded():
+    """A child has the variables of its parent."""
+    run(
+        """
+        import subprocess, sys
+        with trijet.check(program=True, raises=False) as c:
+            initialise()
+            prepare()
+            child = "import ctypes, os; assert ctypes.CDLL(os.environ['TRIJET_LIBCUDA']).cuInit(0) == 0"
+            subprocess.run([sys.executable, "-c", child], check=True)
+            files = [name for name in os.listdir(os.environ["TRIJET_CALLS"]) if name.endswith(".calls")]
+        assert [name.split("-")[0] for name in files] == [str(os.getpid())], files
+        """
+    )
+
+
 def test_a_check_of_the_program_that_comes_too_late_is_an_error():
     """The driver loads the recorder only at its start."""
     run(

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use trijet::check::Assume;
 use trijet::{Error, ErrorKind, Result};
 use trijet_calls::GrowingCalls;
-use trijet_cupti::calls::CALLS;
+use trijet_cupti::calls::{CALLS, ONLY};
 use trijet_io::{file_error, shown};
 
 /// A finding in the calls of this process.
@@ -57,7 +57,8 @@ impl WatchedProcess {
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let folder = self.folder.path().as_os_str().to_owned();
-        vec![(CALLS, folder), (INJECTION, self.library().into_os_string())]
+        let own = std::process::id().to_string().into();
+        vec![(CALLS, folder), (ONLY, own), (INJECTION, self.library().into_os_string())]
     }
 
     /// The findings since the last look, after the recorder has written its calls.

@@ -46,6 +46,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 /// The environment variable that names the folder for the call files of processes.
 pub const CALLS: &str = "TRIJET_CALLS";
 
+/// The environment variable with the number of the only process that is recorded, if it is set. Its
+/// children also have the variables.
+pub const ONLY: &str = "TRIJET_CALLS_PROCESS";
+
 /// An upper limit of the numbers of the functions of the driver in CUPTI.
 const NUMBERS_MAX: u32 = 4096;
 /// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
@@ -149,7 +153,9 @@ pub fn flush() -> bool {
 pub fn record_calls_of_this_process() -> bool {
     let Some(folder) = std::env::var_os(CALLS) else { return false };
     guarded(|| {
-        if RECORDER.get().is_none() {
+        let own = std::process::id().to_string();
+        let is_wanted = std::env::var_os(ONLY).is_none_or(|only| only == *own);
+        if RECORDER.get().is_none() && is_wanted {
             start(folder.into());
         }
     });
