@@ -69,11 +69,12 @@ class Check:
         """Raises :class:`trijet.errors.CheckError` with the verdicts and conflicts that are errors, if there is one.
         Raises :class:`trijet.errors.TrijetError` if calls were not recorded."""
         if self.races or self.errors:
-            raise CheckError(self._words())
+            raise CheckError(self.words())
         if self.trouble is not None:
             raise TrijetError(f"calls of this process were not recorded: {self.trouble}")
 
-    def _words(self) -> str:
+    def words(self) -> str:
+        """The verdicts and conflicts that are errors."""
         return "\n".join(str(one) for one in [*self.races, *self.errors])
 
     def __enter__(self) -> Check:

@@ -89,7 +89,7 @@ def _checked(item: pytest.Item) -> Generator[None, object, object]:
                 item.user_properties.append((_JOBS, len(check.verdicts)))
     counts.why = counts.why or check.trouble
     if check.races or check.errors:
-        pytest.fail("\n".join(str(one) for one in [*check.races, *check.errors]), pytrace=False)
+        pytest.fail(check.words(), pytrace=False)
     return result
 
 

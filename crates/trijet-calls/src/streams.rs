@@ -1,36 +1,11 @@
 //! The streams of the program: a lane of the ledger for each stream, with its class.
 
 use std::collections::HashMap;
+use trijet_cupti::stream_key::NON_BLOCKING;
 use trijet_ledger::base::id::{DeviceId, LaneId, Position};
 use trijet_ledger::base::ledger::StreamClass;
 
-/// The handles of the two default streams.
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
-/// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: u64 = 1;
-
-/// The stream that a handle stands for in a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum StreamKey {
-    /// The legacy stream of a context.
-    Legacy(u32),
-    /// The default stream of a thread in a context.
-    OfThread(u32, u32),
-    /// A stream that the program created.
-    Created(u64),
-}
-
-impl StreamKey {
-    pub(crate) fn new(handle: u64, context: u32, thread: u32, per_thread: bool) -> Self {
-        match handle {
-            PER_THREAD => Self::OfThread(context, thread),
-            0 if per_thread => Self::OfThread(context, thread),
-            0 | LEGACY => Self::Legacy(context),
-            handle => Self::Created(handle),
-        }
-    }
-}
+pub(crate) use trijet_cupti::stream_key::StreamKey;
 
 /// A stream, with the number of its last operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -208,12 +208,7 @@ impl Recording {
     /// `InvalidValue` if another tool traces this process; `Io`; `Unsupported` if the driver could
     /// not load a library from the folder.
     pub fn create() -> Result<Self> {
-        if std::env::var_os(INJECTION).is_some() {
-            let cause =
-                format!("{INJECTION} is set: another tool traces this program; unset it first");
-            return Err(refused("trace", cause));
-        }
-        Folder::create(Injected::Trace).map(Self)
+        Folder::of_this_process(Injected::Trace).map(Self)
     }
 
     /// The folder.

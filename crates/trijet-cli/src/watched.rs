@@ -38,12 +38,7 @@ impl WatchedProcess {
     /// `InvalidValue` if another tool traces this process; `Io`; `Unsupported` if the driver could
     /// not load a library from the folder.
     pub fn create() -> Result<Self> {
-        if std::env::var_os(INJECTION).is_some() {
-            let cause =
-                format!("{INJECTION} is set: another tool traces this program; unset it first");
-            return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
-        }
-        let folder = Folder::create(Injected::Calls)?;
+        let folder = Folder::of_this_process(Injected::Calls)?;
         Ok(Self { folder, file: None, calls: GrowingCalls::new(Assume::DriverObserved) })
     }
 

@@ -53,6 +53,8 @@ pub const TIME: (u8, usize) = (12, 16);
 pub const HEAD_BYTES: usize = 20;
 /// The bit of [`Head::flags`] for a function whose default stream is the one of the thread.
 pub const PER_THREAD: u16 = 1;
+/// `CUDA_ERROR_NOT_READY` as [`Head::code`]: a query found unfinished work.
+pub const NOT_READY: u32 = 600;
 /// The number of a stack that was not recorded.
 pub const NO_STACK: u32 = u32::MAX;
 /// Maximum number of words of a call or a launch.

@@ -25,13 +25,13 @@ mod stack;
 mod writer;
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, CuptiApi};
-use crate::call_file::{self, Head, NO_STACK, PER_THREAD};
+use crate::call_file::{self, Head, NO_STACK, NOT_READY, PER_THREAD};
 use crate::disk::Disk;
 use crate::opening::{command, usable};
 use crate::{signal, system};
 use arguments::{CallbackData, LaunchArguments};
 use functions::{Argument, FUNCTIONS, LaunchForm, Recorded, find};
-use host_memory::{HostMemory, MemoryEffect, StreamName, effect};
+use host_memory::{HostMemory, MemoryEffect, effect};
 use kernels::Kernel;
 use stack::HostStack;
 use std::cell::Cell;
@@ -52,8 +52,6 @@ pub const ONLY: &str = "TRIJET_CALLS_PROCESS";
 
 /// An upper limit of the numbers of the functions of the driver in CUPTI.
 const NUMBERS_MAX: u32 = 4096;
-/// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
-const NOT_READY: u32 = 600;
 /// Maximum number of bytes of calls that wait for the writer.
 const STAGED_MAX: usize = 64 << 20;
 /// Maximum number of bytes of a block and its time.
@@ -376,7 +374,10 @@ impl CallRecorder {
         let stack = if is_first { self.stack(stack::here()) } else { NO_STACK };
         let head = Head { stack, ..head };
         self.append(|out| call_file::launch(out, &head, number, launch.stream, &words));
-        self.host_memory().work(StreamName::new(launch.stream, &head));
+        let stream = host_memory::key(launch.stream, &head);
+        if stream.is_legacy() {
+            self.host_memory().work(stream);
+        }
     }
 
     /// The number of the kernel of a launch, and whether it is the first launch of the kernel.

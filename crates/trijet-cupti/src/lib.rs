@@ -7,6 +7,7 @@
 //! - [`recorder`] traces the process that it runs in, for `trijet trace`.
 //! - [`call_file`] writes the call file of a process, and [`calls`] records the calls of the driver
 //!   in the process that it runs in, for `trijet check`.
+//! - [`stream_key`] tells which stream a handle stands for.
 //! - `named_ranges` makes the program report its NVTX ranges to CUPTI.
 //! - [`search`] lists the files that may be a library of CUDA.
 //!
@@ -29,6 +30,7 @@ pub mod recorder;
 pub mod search;
 mod signal;
 mod sink;
+pub mod stream_key;
 mod system;
 
 /// The folder of the sources of this crate, for the build script that compiles them a second time.

@@ -63,9 +63,15 @@ impl Library {
         Err(unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned())
     }
 
+    /// All libraries whose symbols the whole process can use.
+    pub(crate) fn all() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// The address of a symbol. Null if the library does not have the symbol.
     pub(crate) fn symbol(self, name: &CStr) -> *const c_void {
-        // SAFETY: the library is open until the process ends, and the name is terminated.
+        // SAFETY: the library is open until the process ends, or null for all of them. The name is
+        // terminated.
         unsafe { dlsym(self.0, name.as_ptr()) }
     }
 }

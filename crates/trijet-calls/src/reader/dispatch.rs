@@ -4,13 +4,11 @@ use super::{CallReader, Step};
 use crate::accesses::{copy, cuboid, fill, rectangle};
 use crate::file::Call;
 use crate::streams::StreamKey;
-use trijet_cupti::call_file::WORDS_MAX;
+use trijet_cupti::call_file::{NOT_READY, WORDS_MAX};
 use trijet_ledger::base::ledger::{Declared, Engine, Place, StreamWork, Waited};
 
 const DEVICE: Place = Place::Device;
 const HOST: Place = Place::Pageable;
-/// `CUDA_ERROR_NOT_READY`: a query found unfinished work.
-const NOT_READY: u32 = 600;
 /// `CU_EVENT_RECORD_EXTERNAL` and `CU_EVENT_WAIT_EXTERNAL`: in a capture, the event is one outside
 /// of it.
 const EXTERNAL: u64 = 1;

@@ -6,6 +6,7 @@ mod calls;
 mod page;
 mod process;
 
+use self::baseline::FindingLevel;
 use super::document::print_json;
 use super::{print, verdict};
 use crate::args::{Assumption, CheckOptions};
@@ -96,12 +97,10 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
 
 /// The texts of the findings in a program, and whether each is an error.
 pub(crate) fn of_program(judged: &Judged) -> Vec<(String, bool)> {
-    let text = |finding: &Finding| finding.text(&judged.names) + &process::beside(judged, finding);
-    let errors = judged.errors.iter().map(|one| (text(one), true));
-    let possible = judged.possible.iter().map(|one| {
-        let words = process::possible(judged, &one.finding);
-        (words + &process::beside(judged, &one.finding), false)
-    });
+    let text = |finding: &Finding, level| process::whole_text(judged, finding, level);
+    let errors = judged.errors.iter().map(|one| (text(one, FindingLevel::Declared), true));
+    let possible = judged.possible.iter();
+    let possible = possible.map(|one| (text(&one.finding, FindingLevel::Possible), false));
     let more = judged.more > 0;
     let more = more.then(|| (format!("{} further findings are not kept", judged.more), true));
     errors.chain(possible).chain(more).collect()

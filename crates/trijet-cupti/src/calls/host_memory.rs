@@ -12,7 +12,8 @@
 
 use super::functions::Function;
 use super::protection::{self, RANGES_MAX};
-use crate::call_file::Head;
+use crate::call_file::{Head, PER_THREAD};
+use crate::stream_key::{NON_BLOCKING, StreamKey};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
@@ -25,12 +26,6 @@ const CAPTURED_MAX: usize = 256;
 /// `CU_MEMHOSTREGISTER_IOMEMORY` and `CU_MEMHOSTREGISTER_READ_ONLY`: memory whose protection before
 /// was another one than for reads and writes.
 const UNUSUAL: u64 = 4 | 8;
-/// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: u64 = 1;
-/// The handles of the two default streams.
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
-
 /// The effect of a function of the driver on page-locked memory. The numbers are the places of
 /// arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,28 +128,9 @@ pub(super) fn effect(function: &Function) -> MemoryEffect {
     }
 }
 
-/// A stream: its handle, and for a default stream its context and thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct StreamName {
-    handle: u64,
-    context: u32,
-    thread: u32,
-}
-
-impl StreamName {
-    pub(super) fn new(handle: u64, head: &Head) -> Self {
-        let is_of_thread = head.flags & crate::call_file::PER_THREAD != 0;
-        match handle {
-            0 if is_of_thread => Self { handle: PER_THREAD, context: 0, thread: head.thread },
-            PER_THREAD => Self { handle, context: 0, thread: head.thread },
-            0 | LEGACY => Self { handle: LEGACY, context: head.context, thread: 0 },
-            _ => Self { handle, context: 0, thread: 0 },
-        }
-    }
-
-    fn is_legacy(self) -> bool {
-        self.handle == LEGACY
-    }
+/// The stream of a handle in a call.
+pub(super) fn key(handle: u64, head: &Head) -> StreamKey {
+    StreamKey::new(handle, head.context, head.thread, head.flags & PER_THREAD != 0)
 }
 
 /// The copies that a stream, an event or the host may know to be complete, by their numbers.
@@ -164,7 +140,7 @@ struct Completed {
     all: u64,
     /// Copies up to this number, in streams that the legacy stream waits for.
     blocking: u64,
-    by_stream: HashMap<StreamName, u64>,
+    by_stream: HashMap<StreamKey, u64>,
 }
 
 impl Completed {
@@ -190,7 +166,7 @@ struct ProtectedPart {
     /// The index in the table of the handler.
     place: usize,
     copy: u64,
-    stream: StreamName,
+    stream: StreamKey,
     is_blocking: bool,
 }
 
@@ -200,8 +176,8 @@ pub(super) struct HostMemory {
     page: usize,
     /// The ends of the areas by their starts.
     areas: BTreeMap<usize, usize>,
-    non_blocking: HashSet<u64>,
-    streams: HashMap<StreamName, Completed>,
+    non_blocking: HashSet<StreamKey>,
+    streams: HashMap<StreamKey, Completed>,
     events: HashMap<u64, Completed>,
     /// The last copy before the last work in a legacy stream.
     before_legacy: u64,
@@ -209,7 +185,7 @@ pub(super) struct HostMemory {
     /// The number of the last copy.
     copies: u64,
     /// The capture that a stream is a part of, and the one in which an event was recorded.
-    capturing: HashMap<StreamName, u64>,
+    capturing: HashMap<StreamKey, u64>,
     captured_events: HashMap<u64, u64>,
     captures: u64,
     /// The copies of the open captures, of graphs and of their programs.
@@ -245,14 +221,14 @@ impl HostMemory {
     /// Notes a call that has succeeded, or that begins to free memory.
     pub(super) fn note(&mut self, effect: MemoryEffect, head: &Head, words: &[u64]) {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
-        let stream = |at| StreamName::new(word(at), head);
+        let stream = |at| key(word(at), head);
         match effect {
             MemoryEffect::None => {}
             MemoryEffect::NewStream(flags) => {
                 if word(flags) & NON_BLOCKING == 0 {
-                    self.non_blocking.remove(&word(0));
+                    self.non_blocking.remove(&stream(0));
                 } else {
-                    self.non_blocking.insert(word(0));
+                    self.non_blocking.insert(stream(0));
                 }
             }
             MemoryEffect::PageLocked(flags) => {
@@ -292,7 +268,7 @@ impl HostMemory {
                 self.areas.clear();
             }
             MemoryEffect::WaitForStream => self.wait_for(stream(0)),
-            MemoryEffect::WaitForDefault => self.wait_for(StreamName::new(0, head)),
+            MemoryEffect::WaitForDefault => self.wait_for(key(0, head)),
             MemoryEffect::WaitForEvent(at) => {
                 if let Some(known) = self.events.get(&word(at)).cloned() {
                     self.open_known(&known);
@@ -315,7 +291,7 @@ impl HostMemory {
     /// Notes a call about a capture or a graph.
     fn note_graph(&mut self, effect: MemoryEffect, head: &Head, words: &[u64]) {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
-        let stream = |at| StreamName::new(word(at), head);
+        let stream = |at| key(word(at), head);
         match effect {
             MemoryEffect::BeginCapture => {
                 self.captures += 1;
@@ -345,7 +321,7 @@ impl HostMemory {
     }
 
     /// Notes work in a stream.
-    pub(super) fn work(&mut self, stream: StreamName) {
+    pub(super) fn work(&mut self, stream: StreamKey) {
         if stream.is_legacy() {
             self.before_legacy = self.copies;
         }
@@ -377,7 +353,7 @@ impl HostMemory {
 
     /// A copy: target, source and bytes. A captured one uses the memory at the launches of the
     /// graph.
-    fn copy(&mut self, stream: StreamName, words: &[u64]) {
+    fn copy(&mut self, stream: StreamKey, words: &[u64]) {
         let &[to, from, bytes] = words else { return };
         if let Some(capture) = self.capturing.get(&stream) {
             let captured = self.captured.entry(*capture).or_default();
@@ -403,10 +379,10 @@ impl HostMemory {
         self.work(stream);
     }
 
-    fn protect(&mut self, range: Range<usize>, mut is_readable: bool, stream: StreamName) {
+    fn protect(&mut self, range: Range<usize>, mut is_readable: bool, stream: StreamKey) {
         let is_within =
             |one: &ProtectedPart| one.range.start >= range.start && one.range.end <= range.end;
-        let is_blocking = !self.non_blocking.contains(&stream.handle);
+        let is_blocking = !self.non_blocking.contains(&stream);
         let copy = self.copies;
         // A buffer that is used again and again stays protected.
         if let Some(same) = self.parts.iter_mut().find(|one| one.range == range)
@@ -440,8 +416,8 @@ impl HostMemory {
         }
     }
 
-    fn known_in(&self, stream: StreamName) -> Completed {
-        let is_blocking = |one: &StreamName| !self.non_blocking.contains(&one.handle);
+    fn known_in(&self, stream: StreamKey) -> Completed {
+        let is_blocking = |one: &StreamKey| !self.non_blocking.contains(one);
         let mut known = self.streams.get(&stream).cloned().unwrap_or_default();
         known.by_stream.insert(stream, self.copies);
         // A legacy stream waits for the blocking streams, and they wait for it.
@@ -464,7 +440,7 @@ impl HostMemory {
         known
     }
 
-    fn record(&mut self, event: u64, stream: StreamName) {
+    fn record(&mut self, event: u64, stream: StreamKey) {
         if let Some(capture) = self.capturing.get(&stream) {
             self.captured_events.insert(event, *capture);
             return;
@@ -478,7 +454,7 @@ impl HostMemory {
         self.work(stream);
     }
 
-    fn wait_for(&mut self, stream: StreamName) {
+    fn wait_for(&mut self, stream: StreamKey) {
         if !self.parts.is_empty() {
             self.open_known(&self.known_in(stream));
         }

@@ -11,7 +11,7 @@ use super::stack::{self, FRAMES, HostStack};
 use crate::signal::{self, KeptAction, KeptErrorNumber, MemoryFault, Protection};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Maximum number of ranges that are protected at a time.
 pub(super) const RANGES_MAX: usize = 256;
@@ -123,11 +123,10 @@ pub(super) fn prepare() -> bool {
 /// Forbids accesses of the host to whole pages. `place` is an index that no other range has.
 pub(super) fn protect(place: usize, range: &Range<usize>, is_readable: bool) -> bool {
     let one = &RANGES[place];
+    // The handler must find the range before a thread can fault in it.
     one.change(range, is_readable);
     LEAST.fetch_min(range.start, Ordering::Relaxed);
     GREATEST.fetch_max(range.end, Ordering::Relaxed);
-    // The handler must find the range before a thread can fault in it.
-    fence(Ordering::SeqCst);
     let wanted = if is_readable { Protection::Read } else { Protection::None };
     let is_done = signal::protect(range, wanted);
     if !is_done {

@@ -7,12 +7,9 @@
 //! frames here.
 
 use super::arguments::pointer;
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use crate::system::Library;
+use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::OnceLock;
-
-unsafe extern "C" {
-    fn dlsym(library: *mut c_void, symbol: *const c_char) -> *mut c_void;
-}
 
 /// The number of frames that are recorded.
 pub(super) const FRAMES: usize = 8;
@@ -26,11 +23,11 @@ const SKIPPED_MAX: usize = 64;
 const NAME_MAX: usize = 120;
 
 /// A frame: its code, and the instruction that it executes. Zeros if there is none.
-pub(super) type Frame = [usize; 2];
+pub(super) type PythonFrame = [usize; 2];
 
 /// The offsets of the fields in bytes.
 #[derive(Debug)]
-struct Layout {
+struct FrameLayout {
     /// The minor version of Python 3.
     version: c_long,
     /// From the state of a thread to its frame, with a pointer at each.
@@ -46,8 +43,8 @@ struct Layout {
     text: [usize; 2],
 }
 
-const LAYOUTS: [Layout; 3] = [
-    Layout {
+const LAYOUTS: [FrameLayout; 3] = [
+    FrameLayout {
         version: 11,
         frame: &[56, 8],
         code: 32,
@@ -58,7 +55,7 @@ const LAYOUTS: [Layout; 3] = [
         instructions: 184,
         text: [48, 72],
     },
-    Layout {
+    FrameLayout {
         version: 12,
         frame: &[56, 0],
         code: 0,
@@ -69,7 +66,7 @@ const LAYOUTS: [Layout; 3] = [
         instructions: 192,
         text: [40, 56],
     },
-    Layout {
+    FrameLayout {
         version: 13,
         frame: &[72],
         code: 0,
@@ -95,8 +92,8 @@ const STATE: usize = 32;
 
 /// The interpreter of the process.
 #[derive(Debug)]
-pub(super) struct Python {
-    layout: &'static Layout,
+pub(super) struct Interpreter {
+    layout: &'static FrameLayout,
     thread: extern "C" fn() -> *const c_void,
     /// Whether the interpreter ends, which frees the states of its threads.
     is_ending: extern "C" fn() -> c_int,
@@ -104,22 +101,21 @@ pub(super) struct Python {
     code: usize,
 }
 
-static FOUND: OnceLock<Option<Python>> = OnceLock::new();
+static FOUND: OnceLock<Option<Interpreter>> = OnceLock::new();
 
 /// Looks up the interpreter.
 pub(super) fn prepare() {
-    FOUND.get_or_init(Python::find);
+    FOUND.get_or_init(Interpreter::find);
 }
 
 /// The interpreter of the process, if it was found.
-pub(super) fn interpreter() -> Option<&'static Python> {
+pub(super) fn interpreter() -> Option<&'static Interpreter> {
     FOUND.get()?.as_ref()
 }
 
 fn symbol(name: &CStr) -> Option<*const c_void> {
-    // SAFETY: the first argument asks for all libraries of the process, and the name is terminated.
-    let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
-    (!found.is_null()).then_some(found.cast_const())
+    let found = Library::all().symbol(name);
+    (!found.is_null()).then_some(found)
 }
 
 /// A value in the memory of the interpreter.
@@ -130,7 +126,7 @@ fn read<T: Copy>(address: usize) -> T {
     unsafe { pointer::<T>(address as u64).read_unaligned() }
 }
 
-impl Python {
+impl Interpreter {
     /// The interpreter, if the process has one whose layout is known.
     fn find() -> Option<Self> {
         let version: u32 = read(symbol(c"Py_Version")?.addr());
@@ -155,7 +151,7 @@ impl Python {
     }
 
     /// The frames of the calling thread, the innermost first.
-    pub(super) fn frames(&self) -> [Frame; FRAMES] {
+    pub(super) fn frames(&self) -> [PythonFrame; FRAMES] {
         let mut frames = [[0; 2]; FRAMES];
         let state = if (self.is_ending)() == 0 { (self.thread)().addr() } else { 0 };
         if state == 0 {
@@ -183,10 +179,14 @@ impl Python {
 
     /// Writes a line for each frame, as for a frame of C: the function, and the file with the line.
     /// Returns the number of bytes. Allocates nothing.
-    pub(super) fn lines(&self, frames: &[Frame; FRAMES], out: &mut [u8; TEXT_BYTES]) -> usize {
+    pub(super) fn lines(
+        &self,
+        frames: &[PythonFrame; FRAMES],
+        out: &mut [u8; TEXT_BYTES],
+    ) -> usize {
         let mut length = 0;
         for [code, instruction] in frames.iter().take_while(|[code, _]| *code != 0) {
-            let mut line = Line { bytes: &mut out[..], length };
+            let mut line = LineBuffer { bytes: &mut out[..], length };
             let is_whole = self.text(read(code + NAME), &mut line)
                 && line.push('\t')
                 && self.text(read(code + FILE), &mut line)
@@ -202,7 +202,7 @@ impl Python {
     }
 
     /// Appends the end of a text.
-    fn text(&self, text: usize, line: &mut Line<'_>) -> bool {
+    fn text(&self, text: usize, line: &mut LineBuffer<'_>) -> bool {
         let (length, state) = (read::<usize>(text + LENGTH), read::<u32>(text + STATE));
         let (width, is_ascii) = ((state >> 2 & 7) as usize, state & 64 != 0);
         let start = text + self.layout.text[usize::from(!is_ascii)];
@@ -222,7 +222,7 @@ impl Python {
     fn line(&self, code: usize, instruction: usize) -> c_long {
         let table: usize = read(code + LINES);
         let end = read::<usize>(table + LENGTH);
-        let mut table = Table { start: table + BYTES, at: 0, end };
+        let mut table = LineTable { start: table + BYTES, at: 0, end };
         let wanted = instruction.wrapping_sub(code + self.layout.instructions) / 2;
         let (mut line, mut from) = (c_long::from(read::<c_int>(code + self.layout.first_line)), 0);
         while table.at < table.end {
@@ -251,13 +251,13 @@ impl Python {
 }
 
 /// The table of lines of a code.
-struct Table {
+struct LineTable {
     start: usize,
     at: usize,
     end: usize,
 }
 
-impl Table {
+impl LineTable {
     /// The next byte; 0 after the end.
     fn byte(&mut self) -> u8 {
         let byte = if self.at < self.end { read(self.start + self.at) } else { 0 };
@@ -292,12 +292,12 @@ impl Table {
 }
 
 /// A buffer for text.
-struct Line<'a> {
+struct LineBuffer<'a> {
     bytes: &'a mut [u8],
     length: usize,
 }
 
-impl Line<'_> {
+impl LineBuffer<'_> {
     /// Returns whether there was room.
     fn push(&mut self, one: char) -> bool {
         let Some(room) = self.bytes.get_mut(self.length..self.length + one.len_utf8()) else {

@@ -44,12 +44,12 @@ struct Walk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct HostStack {
     pub(super) frames: Frames,
-    pub(super) python: [python::Frame; python::FRAMES],
+    pub(super) python: [python::PythonFrame; python::FRAMES],
 }
 
 /// The stack of the calling thread.
 pub(super) fn here() -> HostStack {
-    let python = python::interpreter().map(python::Python::frames);
+    let python = python::interpreter().map(python::Interpreter::frames);
     HostStack { frames: walked(), python: python.unwrap_or([[0; 2]; python::FRAMES]) }
 }
 

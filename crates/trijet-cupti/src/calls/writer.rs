@@ -16,7 +16,7 @@ const EXIT_WAIT: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
 
 /// The blocks to write.
-struct Staged {
+struct StagedBlocks {
     bytes: Vec<u8>,
     /// Whether the process exits.
     is_ending: bool,
@@ -71,7 +71,7 @@ impl CallRecorder {
         drop(list);
         self.changed.notify_all();
         let stopped = loop {
-            let Staged { bytes: staged, is_ending, flushes } = self.staged();
+            let StagedBlocks { bytes: staged, is_ending, flushes } = self.staged();
             let written = match self.disk().as_mut() {
                 Some(disk) if disk.is_wanted() => disk.append(&staged),
                 Some(_) => Err(Stop::Ended),
@@ -87,14 +87,14 @@ impl CallRecorder {
     }
 
     /// Waits for calls, and takes them.
-    fn staged(&self) -> Staged {
+    fn staged(&self) -> StagedBlocks {
         let is_idle = |list: &mut List| {
             let is_due = list.staged.len() >= super::STAGED_BYTES || list.flushes > list.flushed;
             list.phase == Phase::Running && !is_due
         };
         let waited = self.changed.wait_timeout_while(self.list(), PERIOD, is_idle);
         let (mut list, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        Staged {
+        StagedBlocks {
             bytes: std::mem::take(&mut list.staged),
             is_ending: list.phase != Phase::Running,
             flushes: list.flushes,

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::baseline::FindingLevel;
-use super::process::{Sorted, beside, possible};
+use super::process::{Sorted, whole_text};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use trijet::Result;
 use trijet::check::{Assume, Finding};
 use trijet::trace::html::{HazardNote, Page};
+use trijet::{Error, ErrorKind, Result};
 use trijet_calls::{Excerpt, excerpt};
 use trijet_io::{NewFile, file_error};
 
@@ -38,14 +38,11 @@ pub(super) fn write(
         // A file that cannot be read has no process of the verdict.
         found = found.or(excerpt(&bytes, one, assume).ok().flatten());
     }
-    let Some(excerpt) = found else { return Ok(()) };
-    let words = |finding: &Finding, level| match level {
-        FindingLevel::Declared => finding.text(&one.names),
-        FindingLevel::Possible => possible(one, finding),
+    let Some(excerpt) = found else {
+        let cause = format!("the calls of process {} cannot be read again", one.process);
+        return Err(Error::new(ErrorKind::Io, "write the page", cause));
     };
-    let note = |finding: &Finding, level| {
-        note(&excerpt, finding, words(finding, level) + &beside(one, finding))
-    };
+    let note = |finding: &Finding, level| note(&excerpt, finding, whole_text(one, finding, level));
     let errors = one.errors.iter().map(|finding| note(finding, FindingLevel::Declared));
     let further = one.possible.iter().map(|one| note(&one.finding, FindingLevel::Possible));
     let times = match excerpt.has_times {
@@ -58,7 +55,7 @@ pub(super) fn write(
         ("process", format!("{}: {}", one.process, one.command)),
         ("times", times.to_owned()),
         ("shown", format!("{} entries of the ledger, around the findings", excerpt.ops.len())),
-        ("findings", format!("{} at most; the text of the check has more", FINDINGS_MAX)),
+        ("findings", format!("at most {FINDINGS_MAX}; the text of the check has all")),
     ];
     let page = Page {
         title: format!(

@@ -100,14 +100,23 @@ pub(super) fn text(sorted: &Sorted, only: Option<OnlyFindings>) -> String {
     text + &summary(sorted)
 }
 
+/// The text of a finding with the lines beside it.
+pub(super) fn whole_text(one: &Judged, finding: &Finding, level: FindingLevel) -> String {
+    let words = match level {
+        FindingLevel::Declared => finding.text(&one.names),
+        FindingLevel::Possible => possible(one, finding),
+    };
+    words + &beside(one, finding)
+}
+
 /// The text of a possible conflict, which is no error.
-pub(super) fn possible(one: &Judged, finding: &Finding) -> String {
+fn possible(one: &Judged, finding: &Finding) -> String {
     let words = finding.text(&one.names);
     words.strip_prefix("error").map_or(words.clone(), |rest| format!("possible{rest}"))
 }
 
 /// The lines beside a finding: the origin of the memory, and the stacks of the calls.
-pub(super) fn beside(one: &Judged, finding: &Finding) -> String {
+fn beside(one: &Judged, finding: &Finding) -> String {
     let mut text = String::new();
     if let (Some(origin), Some(block)) = (one.origin(finding), finding.block) {
         let _infallible = writeln!(text, "  {}: {origin}", one.names.block(block));

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::error::failed;
-use super::injected::Injected;
+use super::injected::{INJECTION, Injected};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::collections::HashSet;
 use std::fmt;
@@ -29,6 +29,16 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
+    /// The folder for a recording of this process itself.
+    pub(crate) fn of_this_process(injected: Injected) -> Result<Self> {
+        if std::env::var_os(INJECTION).is_some() {
+            let cause =
+                format!("{INJECTION} is set: another tool traces this program; unset it first");
+            return Err(Error::new(ErrorKind::InvalidValue, injected.verb(), cause));
+        }
+        Self::create(injected)
+    }
+
     pub(crate) fn create(injected: Injected) -> Result<Self> {
         let folder = TempDir::with_prefix(format!("trijet-{}-", injected.verb()))
             .map_err(|error| failed("create a folder for the run", &error))?;

@@ -5,6 +5,9 @@ use trijet_cupti::calls::CALLS;
 use trijet_cupti::recorder::RECORDINGS;
 use trijet_cupti::{call_file, disk};
 
+/// The environment variable that tells the CUDA driver which library to load.
+pub(crate) const INJECTION: &str = "CUDA_INJECTION64_PATH";
+
 /// The recorder that the driver loads into a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Injected {

@@ -8,7 +8,7 @@ mod injected;
 mod signals;
 
 pub(crate) use folder::{Folder, files_in};
-pub(crate) use injected::Injected;
+pub(crate) use injected::{INJECTION, Injected};
 
 use super::print_stderr;
 use signals::{Signals, until_all_ended};
@@ -18,8 +18,6 @@ use std::process::{Command, ExitCode, ExitStatus};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::shown;
 
-/// The environment variable that tells the CUDA driver which library to load.
-pub(crate) const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The environment variable that tells NVTX which library to load.
 pub(crate) const RANGES_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
