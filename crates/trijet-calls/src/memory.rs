@@ -79,7 +79,9 @@ impl Memory {
     }
 
     /// The accesses of a range of addresses: one for each allocation, and one for each part that
-    /// belongs to none. Such a part is memory of `elsewhere`.
+    /// belongs to none. Such a part is memory of `elsewhere`. If that is memory of the host, no part
+    /// belongs to a freed allocation: the system gives the addresses out again, which is no call of
+    /// the driver.
     pub(crate) fn accesses(
         &self,
         range: &Range<u64>,
@@ -89,9 +91,10 @@ impl Memory {
     ) {
         let access =
             |block, place, range| Access { block, place, range, mode, ordered: OrderedBy::Program };
-        let unknown = if elsewhere == Place::Device { UNKNOWN } else { HOST };
+        let is_of_device = elsewhere == Place::Device;
+        let unknown = if is_of_device { UNKNOWN } else { HOST };
         let mut at = range.start;
-        for one in self.at(range) {
+        for one in self.at(range).filter(|one| is_of_device || !one.is_freed) {
             let (from, to) = (one.range.start.max(range.start), one.range.end.min(range.end));
             if at < from {
                 add(access(unknown, elsewhere, at..from));

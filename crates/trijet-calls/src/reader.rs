@@ -283,11 +283,18 @@ impl CallReader {
         let bytes = range.end - range.start;
         let made = self.memory.allocate(range, place);
         self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
-        if name == "cuMemAllocManaged" {
+        if matches!(name, "cuMemAllocManaged" | "cuLibraryGetManaged") {
             self.managed.insert(made.block);
         }
         if place == Place::Device {
             self.memory_call(call, MemoryCall::AllocNow, &made, add);
+        }
+    }
+
+    /// Memory that the program asks for, and may have asked for before.
+    fn find(&mut self, call: &Call<'_>, name: &str, range: Range<u64>, add: &mut impl FnMut(Step)) {
+        if self.memory.holder(range.start).is_none() {
+            self.allocate(call, name, range, Place::Device, add);
         }
     }
 

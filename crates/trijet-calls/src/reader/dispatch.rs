@@ -114,6 +114,16 @@ impl CallReader {
             "cuMemAllocHost_v2" | "cuMemHostAlloc" | "cuMemHostRegister_v2" => {
                 self.allocate(call, name, range(word(0), word(1)), Place::Pinned, add);
             }
+            "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged" => {
+                self.find(call, name, range(word(0), word(1)), add);
+            }
+            "cuExternalMemoryGetMappedBuffer" => {
+                self.find(call, name, range(word(0), word(3)), add);
+            }
+            // The size is not known, so the memory has no name. Freed memory loses its addresses.
+            "cuIpcOpenMemHandle_v2" => {
+                self.memory.allocate(range(word(0), 1), DEVICE);
+            }
             "cuMemFree_v2" | "cuMemFreeHost" => self.free(call, word(0), true, add),
             "cuMemHostUnregister" => self.memory.forget(word(0)),
             "cuMemUnmap" => {

@@ -176,6 +176,38 @@ pub(crate) fn run(name: &str) -> bool {
         "kernel-between" => kernel_between,
         "uses-before-allocation" => uses_before_allocation,
         "uses-after-free" => uses_after_free,
+        "freed-and-mapped-by-host" => || freed_again(|driver| download_to(driver, DATA + 4096)),
+        "freed-and-found-in-module" => || {
+            freed_again(|driver| {
+                let global = DATA + 4096;
+                driver.call(c"cuModuleGetGlobal_v2", &[Out(global), Out(64)]);
+                fill(driver, global, ONE);
+            });
+        },
+        // The second question is for the same memory.
+        "found-in-module" => || {
+            let (driver, global) = (prepared(NON_BLOCKING), DATA + (1 << 30));
+            for stream in [ONE, OTHER] {
+                driver.call(c"cuModuleGetGlobal_v2", &[Out(global), Out(64)]);
+                fill(&driver, global, stream);
+            }
+        },
+        "freed-and-of-other-library" => || {
+            freed_again(|driver| {
+                // The description has an offset and a size.
+                let described = [0, 4096_u64];
+                let at = (&raw const described).expose_provenance() as u64;
+                let passed = [Out(DATA), Word(7), Word(at)];
+                driver.call(c"cuExternalMemoryGetMappedBuffer", &passed);
+                fill(driver, DATA + 1024, ONE);
+            });
+        },
+        "freed-and-opened" => || {
+            freed_again(|driver| {
+                driver.call(c"cuIpcOpenMemHandle_v2", &[Out(DATA)]);
+                upload(driver, ONE);
+            });
+        },
         "frees" => frees,
         "pinned-again" => pinned_again,
         "graph-in-two-streams" => graph_in_two_streams,
@@ -187,6 +219,26 @@ pub(crate) fn run(name: &str) -> bool {
     };
     program();
     true
+}
+
+/// Memory of the device that is freed, and whose addresses are then other memory.
+fn freed_again(then: fn(&Driver)) {
+    let driver = prepared(NON_BLOCKING);
+    upload(&driver, ONE);
+    driver.call(c"cuMemFree_v2", &[Word(DATA)]);
+    then(&driver);
+}
+
+fn fill(driver: &Driver, address: u64, stream: u64) {
+    let passed = [Word(address), Byte(1), Word(64), Word(stream)];
+    driver.call(c"cuMemsetD8Async", &passed);
+}
+
+/// A download into memory of the host at an address.
+fn download_to(driver: &Driver, address: u64) {
+    driver.call(c"cuMemAlloc_v2", &[Out(DATA + BYTES), Word(BYTES)]);
+    let passed = [Word(address), Word(DATA + BYTES), Word(64), Word(ONE)];
+    driver.call(c"cuMemcpyDtoHAsync_v2", &passed);
 }
 
 /// An upload in one stream and a download in the other one, with other calls between them.

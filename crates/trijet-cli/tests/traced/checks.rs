@@ -54,7 +54,7 @@ impl Checked {
 
 /// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 21] = [
+    let cases: [(&str, &[&str]); 26] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -76,6 +76,11 @@ fn conflicts() {
         ("pinned-again", &[]),
         ("graph-in-two-streams", &[]),
         ("frees", &[]),
+        ("freed-and-mapped-by-host", &[]),
+        ("freed-and-found-in-module", &[]),
+        ("found-in-module", &["RACE/WAW"]),
+        ("freed-and-of-other-library", &[]),
+        ("freed-and-opened", &[]),
     ];
     for (program, classes) in cases {
         let found = checked(program);

@@ -163,6 +163,11 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuMemAllocAsync"(O, W, W);
         "cuMemAllocFromPoolAsync"(O, W, W, W);
         "cuMemMap"(W, W, W, W, W);
+        "cuModuleGetGlobal_v2"(O, O);
+        "cuLibraryGetGlobal"(O, O);
+        "cuLibraryGetManaged"(O, O);
+        "cuExternalMemoryGetMappedBuffer"(O, W, S(16));
+        "cuIpcOpenMemHandle_v2"(O);
         "cuMemcpy"(W, W, W);
         "cuMemcpyAsync"(W, W, W, W);
         "cuMemcpyPeer"(W, W, W, W, W);
