@@ -79,9 +79,9 @@ impl Memory {
     }
 
     /// The accesses of a range of addresses: one for each allocation, and one for each part that
-    /// belongs to none. Such a part is memory of `elsewhere`. If that is memory of the host, no part
-    /// belongs to a freed allocation: the system gives the addresses out again, which is no call of
-    /// the driver.
+    /// belongs to none. Such a part is memory of `elsewhere`. If `elsewhere` is memory of the host,
+    /// no part belongs to a freed allocation: the system gives addresses out again, which is no
+    /// call of the driver.
     pub(crate) fn accesses(
         &self,
         range: &Range<u64>,

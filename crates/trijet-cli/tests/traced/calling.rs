@@ -176,6 +176,25 @@ pub(crate) fn run(name: &str) -> bool {
         "kernel-between" => kernel_between,
         "uses-before-allocation" => uses_before_allocation,
         "uses-after-free" => uses_after_free,
+        "frees" => frees,
+        "pinned-again" => pinned_again,
+        "graph-in-two-streams" => graph_in_two_streams,
+        "graph" => graph,
+        "forked" => forked,
+        "aborted" => aborted,
+        "many-calls" => many_calls,
+        _ => match of_addresses(name) {
+            Some(program) => program,
+            None => return false,
+        },
+    };
+    program();
+    true
+}
+
+/// The programs whose memory has the addresses of freed memory, or is asked for twice.
+fn of_addresses(name: &str) -> Option<fn()> {
+    let program: fn() = match name {
         "freed-and-mapped-by-host" => || freed_again(|driver| download_to(driver, DATA + 4096)),
         "freed-and-found-in-module" => || {
             freed_again(|driver| {
@@ -208,17 +227,9 @@ pub(crate) fn run(name: &str) -> bool {
                 upload(driver, ONE);
             });
         },
-        "frees" => frees,
-        "pinned-again" => pinned_again,
-        "graph-in-two-streams" => graph_in_two_streams,
-        "graph" => graph,
-        "forked" => forked,
-        "aborted" => aborted,
-        "many-calls" => many_calls,
-        _ => return false,
+        _ => return None,
     };
-    program();
-    true
+    Some(program)
 }
 
 /// Memory of the device that is freed, and whose addresses are then other memory.
