@@ -26,6 +26,8 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("check -o run.calls", 1, "no call was recorded"),
     ("check --write-baseline", 1, "no call was recorded"),
     ("check --baseline", 1, "no call was recorded"),
+    // The race of the museum is an error.
+    ("check -o finding.html", 1, ""),
 ];
 
 /// Lines that a reader or a shell completes: they contain a word in capitals, or a variable.
@@ -130,6 +132,9 @@ fn prepared() -> Workdir {
     workdir.file("imagej.raw", &vec![1; 64 * 64 * 2]);
     workdir.file("train.py", b"print('trained')\n");
     workdir.file("train.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
+    let museum = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trijet-calls/tests/museum");
+    let race = fs::read(museum.join("event_moved.race.calls")).unwrap();
+    workdir.file("event_moved.race.calls", &race);
     workdir.file("a.out", b"#!/bin/sh\nexit 0\n");
     let mut rights = fs::metadata(workdir.path("a.out")).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
