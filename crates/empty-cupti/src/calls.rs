@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 39] = [
+const FUNCTIONS: [&CStr; 41] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -46,6 +46,8 @@ const FUNCTIONS: [&CStr; 39] = [
     c"cuModuleGetGlobal_v2",
     c"cuIpcOpenMemHandle_v2",
     c"cuExternalMemoryGetMappedBuffer",
+    c"cuGraphAddMemAllocNode",
+    c"cuGraphAddMemFreeNode",
 ];
 
 /// The callback of a subscriber.

@@ -3,9 +3,19 @@
 use crate::accesses::Touched;
 use crate::streams::StreamKey;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Maximum number of accesses of a graph that are kept.
 const ACCESSES_MAX: usize = 1 << 20;
+
+/// Memory that a launch of a graph allocates: its addresses, and the function and the stack of the
+/// call that made the graph allocate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GraphMemory {
+    pub(crate) range: Range<u64>,
+    pub(crate) function: String,
+    pub(crate) stack: Option<u32>,
+}
 
 /// The work of a graph, which a launch of it does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +32,10 @@ pub(crate) struct GraphWork {
     pub(crate) waits: bool,
     /// The events that the graph records for others.
     pub(crate) records: Vec<u64>,
+    /// The memory that the graph allocates.
+    pub(crate) allocations: Vec<GraphMemory>,
+    /// The addresses of the memory that the graph frees.
+    pub(crate) frees: Vec<u64>,
 }
 
 impl GraphWork {
@@ -31,6 +45,8 @@ impl GraphWork {
         self.unknown = self.unknown.saturating_add(other.unknown);
         self.waits |= other.waits;
         self.records.extend(&other.records);
+        self.allocations.extend_from_slice(&other.allocations);
+        self.frees.extend(&other.frees);
         let own = self.declared.len() + self.addresses.len();
         if own + other.declared.len() + other.addresses.len() > ACCESSES_MAX {
             self.unknown = self.unknown.saturating_add(1);
@@ -129,10 +145,9 @@ impl Graphs {
     /// known, because the former ones of this node may be among them.
     pub(crate) fn change(&mut self, program: u64) {
         let work = self.programs.entry(program).or_default();
-        let unknown = work.unknown.saturating_add(1);
-        let (kernels, waits) = (work.kernels, work.waits);
-        let records = std::mem::take(&mut work.records);
-        *work = GraphWork { kernels, unknown, waits, records, ..GraphWork::default() };
+        work.unknown = work.unknown.saturating_add(1);
+        work.declared.clear();
+        work.addresses.clear();
     }
 
     pub(crate) fn forget_program(&mut self, handle: u64) {

@@ -1,7 +1,7 @@
 //! Turns the calls of a program into entries of a ledger, one after another.
 
 use crate::accesses::Touched;
-use crate::captures::{GraphWork, Graphs};
+use crate::captures::{GraphMemory, GraphWork, Graphs};
 use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
@@ -337,22 +337,30 @@ impl CallReader {
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, stream);
-        let bytes = range.end - range.start;
-        let made = self.memory.allocate(range, Place::Device);
-        self.made.insert(made.block.0, (bytes, name.to_owned(), call.stack));
-        self.of_stream.insert(made.block);
-        // The memory of a graph exists during its launches.
-        if self.graphs.capture(key).is_none() {
-            let on = self.streams.count(key, call.context);
-            let mut step = Self::entry(StreamWork::Alloc, Engine::None, on, call);
-            step.op.accesses.push(whole(&made));
-            step.op.label = Cow::Borrowed("allocation");
-            add(step);
-            // Drivers were seen to hold the blocking streams back for it, as for a record.
-            if self.frees_wait && matches!(key, StreamKey::Legacy(_)) {
-                Self::hold_back(call, on, add);
-            }
+        let made = GraphMemory { range, function: name.to_owned(), stack: call.stack };
+        // The memory of a graph exists from one of its launches on.
+        if let Some(capture) = self.graphs.capture(key) {
+            return capture.allocations.push(made);
         }
+        add(self.made_in_stream(call, key, &made));
+        // Drivers were seen to hold the blocking streams back for it, as for a record.
+        if self.frees_wait && matches!(key, StreamKey::Legacy(_)) {
+            let on = self.streams.of(key, call.context);
+            Self::hold_back(call, on, add);
+        }
+    }
+
+    /// The entry of an allocation in the order of a stream.
+    fn made_in_stream(&mut self, call: &Call<'_>, key: StreamKey, of: &GraphMemory) -> Step {
+        let bytes = of.range.end - of.range.start;
+        let made = self.memory.allocate(of.range.clone(), Place::Device);
+        self.made.insert(made.block.0, (bytes, of.function.clone(), of.stack));
+        self.of_stream.insert(made.block);
+        let on = self.streams.count(key, call.context);
+        let mut step = Self::entry(StreamWork::Alloc, Engine::None, on, call);
+        step.op.accesses.push(whole(&made));
+        step.op.label = Cow::Borrowed("allocation");
+        step
     }
 
     fn free_in_stream(
@@ -362,16 +370,23 @@ impl CallReader {
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, stream);
-        if self.graphs.capture(key).is_some() {
-            return;
+        if let Some(capture) = self.graphs.capture(key) {
+            return capture.frees.push(address);
         }
-        let Some(freed) = self.memory.free(address) else { return };
+        if let Some(step) = self.freed_in_stream(call, key, address) {
+            add(step);
+        }
+    }
+
+    /// The entry of a free in the order of a stream.
+    fn freed_in_stream(&mut self, call: &Call<'_>, key: StreamKey, address: u64) -> Option<Step> {
+        let freed = self.memory.free(address)?;
         self.of_stream.remove(&freed.block);
         let on = self.streams.count(key, call.context);
         let mut step = Self::entry(StreamWork::Free, Engine::None, on, call);
         step.op.accesses.push(whole(&freed));
         step.op.label = Cow::Borrowed("free");
-        add(step);
+        Some(step)
     }
 
     fn launch_graph(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
@@ -389,6 +404,11 @@ impl CallReader {
             self.note_wait_for_any(call, key);
         }
         self.counts.unknown_graphs += u64::from(work.unknown > 0);
+        for memory in &work.allocations {
+            let mut step = self.made_in_stream(call, key, memory);
+            step.op.graph = Some(call.word(0));
+            add(step);
+        }
         // Two entries, so that what copies declare is not mixed with what kernels may do.
         let on = self.streams.count(key, call.context);
         let mut copies = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
@@ -407,6 +427,12 @@ impl CallReader {
             kernels.possible = self.possible(&work.addresses);
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
+        }
+        for address in &work.frees {
+            if let Some(mut step) = self.freed_in_stream(call, key, *address) {
+                step.op.graph = Some(call.word(0));
+                add(step);
+            }
         }
     }
 }

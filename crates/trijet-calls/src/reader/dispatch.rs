@@ -2,6 +2,7 @@
 
 use super::{CallReader, Step};
 use crate::accesses::{copy, cuboid, fill, rectangle};
+use crate::captures::GraphMemory;
 use crate::file::Call;
 use crate::streams::StreamKey;
 use trijet_cupti::call_file::{NOT_READY, WORDS_MAX};
@@ -244,6 +245,14 @@ impl CallReader {
                 let touched = fill(word(4), word(5), element, word(7), word(8));
                 self.graphs.graph(word(1)).declared.extend(touched);
             }
+            // The parameters end with the size and, as a result, the address.
+            "cuGraphAddMemAllocNode" => {
+                let range = word(18)..word(18).saturating_add(word(17));
+                let (function, stack) = (name.to_owned(), call.stack);
+                let made = GraphMemory { range, function, stack };
+                self.graphs.graph(word(1)).allocations.push(made);
+            }
+            "cuGraphAddMemFreeNode" => self.graphs.graph(word(1)).frees.push(word(4)),
             "cuGraphAddChildGraphNode" => {
                 let child = self.graphs.graph(word(4)).clone();
                 self.graphs.graph(word(1)).add(&child);

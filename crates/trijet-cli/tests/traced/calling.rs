@@ -87,13 +87,13 @@ pub(crate) const ONE: u64 = 0x1_0000;
 pub(crate) const OTHER: u64 = 0x2_0000;
 pub(crate) const EVENT: u64 = 0x3_0000;
 pub(crate) const DATA: u64 = 0x7f00_0000_0000;
-const HOST: u64 = 0x5500_0000_0000;
-const BYTES: u64 = 1 << 20;
+pub(crate) const HOST: u64 = 0x5500_0000_0000;
+pub(crate) const BYTES: u64 = 1 << 20;
 /// A word of memory beside the others.
 const FLAG: u64 = DATA + (1 << 31);
 
 /// A driver with two streams and memory.
-fn prepared(flags: u32) -> Driver {
+pub(crate) fn prepared(flags: u32) -> Driver {
     let driver = Driver::new();
     driver.call(c"cuStreamCreate", &[Out(ONE), Int(flags)]);
     driver.call(c"cuStreamCreate", &[Out(OTHER), Int(flags)]);
@@ -102,7 +102,7 @@ fn prepared(flags: u32) -> Driver {
     driver
 }
 
-fn upload(driver: &Driver, stream: u64) {
+pub(crate) fn upload(driver: &Driver, stream: u64) {
     let passed = [Word(DATA), Word(HOST), Word(BYTES), Word(stream)];
     driver.call(c"cuMemcpyHtoDAsync_v2", &passed);
 }
@@ -183,73 +183,10 @@ pub(crate) fn run(name: &str) -> bool {
         "forked" => forked,
         "aborted" => aborted,
         "many-calls" => many_calls,
-        _ => match of_addresses(name) {
-            Some(program) => program,
-            None => return false,
-        },
+        _ => return false,
     };
     program();
     true
-}
-
-/// The programs whose memory has the addresses of freed memory, or is asked for twice.
-fn of_addresses(name: &str) -> Option<fn()> {
-    let program: fn() = match name {
-        "freed-and-mapped-by-host" => || freed_again(|driver| download_to(driver, DATA + 4096)),
-        "freed-and-found-in-module" => || {
-            freed_again(|driver| {
-                let global = DATA + 4096;
-                driver.call(c"cuModuleGetGlobal_v2", &[Out(global), Out(64)]);
-                fill(driver, global, ONE);
-            });
-        },
-        // The second question is for the same memory.
-        "found-in-module" => || {
-            let (driver, global) = (prepared(NON_BLOCKING), DATA + (1 << 30));
-            for stream in [ONE, OTHER] {
-                driver.call(c"cuModuleGetGlobal_v2", &[Out(global), Out(64)]);
-                fill(&driver, global, stream);
-            }
-        },
-        "freed-and-of-other-library" => || {
-            freed_again(|driver| {
-                // The description has an offset and a size.
-                let described = [0, 4096_u64];
-                let at = (&raw const described).expose_provenance() as u64;
-                let passed = [Out(DATA), Word(7), Word(at)];
-                driver.call(c"cuExternalMemoryGetMappedBuffer", &passed);
-                fill(driver, DATA + 1024, ONE);
-            });
-        },
-        "freed-and-opened" => || {
-            freed_again(|driver| {
-                driver.call(c"cuIpcOpenMemHandle_v2", &[Out(DATA)]);
-                upload(driver, ONE);
-            });
-        },
-        _ => return None,
-    };
-    Some(program)
-}
-
-/// Memory of the device that is freed, and whose addresses are then other memory.
-fn freed_again(then: fn(&Driver)) {
-    let driver = prepared(NON_BLOCKING);
-    upload(&driver, ONE);
-    driver.call(c"cuMemFree_v2", &[Word(DATA)]);
-    then(&driver);
-}
-
-fn fill(driver: &Driver, address: u64, stream: u64) {
-    let passed = [Word(address), Byte(1), Word(64), Word(stream)];
-    driver.call(c"cuMemsetD8Async", &passed);
-}
-
-/// A download into memory of the host at an address.
-fn download_to(driver: &Driver, address: u64) {
-    driver.call(c"cuMemAlloc_v2", &[Out(DATA + BYTES), Word(BYTES)]);
-    let passed = [Word(address), Word(DATA + BYTES), Word(64), Word(ONE)];
-    driver.call(c"cuMemcpyDtoHAsync_v2", &passed);
 }
 
 /// An upload in one stream and a download in the other one, with other calls between them.

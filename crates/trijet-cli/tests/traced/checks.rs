@@ -54,7 +54,7 @@ impl Checked {
 
 /// The accesses that copies, fills and frees declare are judged, and nothing else is an error.
 fn conflicts() {
-    let cases: [(&str, &[&str]); 26] = [
+    let cases: [(&str, &[&str]); 30] = [
         ("copies-race", &["RACE/RAW"]),
         ("refused-wait", &["RACE/RAW"]),
         ("fill-of-part", &["RACE/WAW"]),
@@ -81,6 +81,10 @@ fn conflicts() {
         ("found-in-module", &["RACE/WAW"]),
         ("freed-and-of-other-library", &[]),
         ("freed-and-opened", &[]),
+        ("graph-memory", &[]),
+        ("graph-memory-freed-outside", &[]),
+        ("graph-memory-used-early", &["LIFETIME/USE-BEFORE-ALLOC"]),
+        ("graph-memory-of-nodes", &["LIFETIME/USE-AFTER-FREE"]),
     ];
     for (program, classes) in cases {
         let found = checked(program);

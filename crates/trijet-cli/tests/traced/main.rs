@@ -13,6 +13,7 @@ mod calling;
 mod checks;
 mod cuda;
 mod faults;
+mod memory;
 mod programs;
 mod run;
 mod tests;

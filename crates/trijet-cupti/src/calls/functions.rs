@@ -137,6 +137,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuGraphAddKernelNode_v2"(O, W, W, W, W);
         "cuGraphAddMemcpyNode"(O, W, W, W, S(200), W);
         "cuGraphAddMemsetNode"(O, W, W, W, S(40), W);
+        "cuGraphAddMemFreeNode"(O, W, W, W, W);
         "cuGraphAddChildGraphNode"(O, W, W, W, W);
         "cuGraphAddHostNode"(O, W, W, W, W);
         "cuGraphAddNode"(O, W, W, W, W);
@@ -163,6 +164,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuMemAllocAsync"(O, W, W);
         "cuMemAllocFromPoolAsync"(O, W, W, W);
         "cuMemMap"(W, W, W, W, W);
+        "cuGraphAddMemAllocNode"(O, W, W, W, S(120));
         "cuModuleGetGlobal_v2"(O, O);
         "cuLibraryGetGlobal"(O, O);
         "cuLibraryGetManaged"(O, O);
