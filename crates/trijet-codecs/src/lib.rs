@@ -11,6 +11,9 @@
 //! and CRC-32C. The others are here: the containers of HDF5 and blosc, blosclz, PackBits, the
 //! shuffles of bytes and bits, the predictors, and the order of bytes and axes.
 //!
+//! Beside these, the crate has the loops over all elements of a buffer, and the encoder of images, of
+//! the crate that reads and writes files. That crate is compiled without optimisation.
+//!
 //! ```
 //! use trijet_codecs::{Chain, Codec, Scratch};
 //!
@@ -39,8 +42,11 @@ mod chain;
 mod checksum;
 mod codec;
 mod deflate;
+mod elements;
 mod encode;
 mod error;
+mod gray_png;
+mod lookup3;
 mod lz4;
 mod lzw;
 mod packbits;
@@ -53,5 +59,8 @@ mod zstandard;
 
 pub use chain::Chain;
 pub use codec::Codec;
+pub use elements::{fill, gather, swap_in_place};
 pub use error::CodecError;
+pub use gray_png::gray_png;
+pub use lookup3::lookup3;
 pub use scratch::Scratch;

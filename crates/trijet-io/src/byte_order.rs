@@ -2,6 +2,7 @@
 
 use std::fmt;
 use trijet::Dtype;
+use trijet_codecs::swap_in_place;
 
 /// The order of the bytes of each element in a file. Each part of a complex number has this order.
 ///
@@ -41,20 +42,10 @@ impl fmt::Display for ByteOrder {
 
 /// Converts elements from one byte order to the other. `bytes` are whole elements.
 pub(crate) fn swap(dtype: Dtype, bytes: &mut [u8]) {
-    match dtype.part_bytes() {
-        2 => swap_parts(bytes, |part| u16::from_ne_bytes(part).swap_bytes().to_ne_bytes()),
-        4 => swap_parts(bytes, |part| u32::from_ne_bytes(part).swap_bytes().to_ne_bytes()),
-        8 => swap_parts(bytes, |part| u64::from_ne_bytes(part).swap_bytes().to_ne_bytes()),
-        _ => {}
-    }
-}
-
-/// Replaces each part of `N` bytes. The loop has no branch, so the compiler makes vector
-/// instructions of it.
-fn swap_parts<const N: usize>(bytes: &mut [u8], swapped: impl Fn([u8; N]) -> [u8; N]) {
-    let (parts, _) = bytes.as_chunks_mut::<N>();
-    for part in parts {
-        *part = swapped(*part);
+    let part =
+        usize::try_from(dtype.part_bytes()).expect("a part of an element has 16 bytes at most");
+    if part > 1 {
+        swap_in_place(part, bytes);
     }
 }
 

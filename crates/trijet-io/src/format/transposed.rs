@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use trijet::Dtype;
 use trijet::Result;
+use trijet_codecs::gather;
 
 /// Maximum size of a piece, which is read by one call of the system.
 const PIECE_BYTES: u64 = 16 << 10;
@@ -101,30 +102,13 @@ impl TransposedReader {
         if rows.is_empty() {
             return Ok(());
         }
-        match self.dtype.bytes() {
-            1 => self.read_all::<1>(order, rows, into),
-            2 => self.read_all::<2>(order, rows, into),
-            4 => self.read_all::<4>(order, rows, into),
-            8 => self.read_all::<8>(order, rows, into),
-            _ => self.read_all::<16>(order, rows, into),
-        }
-    }
-
-    /// Reads rows of elements of `N` bytes. The rows get the byte order `order`.
-    fn read_all<const N: usize>(
-        &self,
-        order: ByteOrder,
-        rows: &Range<u64>,
-        into: &mut [u8],
-    ) -> Result<()> {
-        let (into, _) = into.as_chunks_mut::<N>();
         let mut buffer = Vec::new();
         for tile in self.tiles(rows) {
             self.fill(&tile, &mut buffer)?;
             if order != self.order {
                 swap(self.dtype, &mut buffer);
             }
-            self.copy(&tile, rows, buffer.as_chunks::<N>().0, into);
+            self.copy(&tile, rows, &buffer, into);
         }
         Ok(())
     }
@@ -171,8 +155,9 @@ impl TransposedReader {
     }
 
     /// Copies the elements of a tile that belong to `rows` to their places in `into`.
-    fn copy<E: Copy>(&self, tile: &Tile, rows: &Range<u64>, buffer: &[E], into: &mut [E]) {
+    fn copy(&self, tile: &Tile, rows: &Range<u64>, buffer: &[u8], into: &mut [u8]) {
         let (count, piece) = (self.rows_of_first(), index(self.piece(tile)));
+        let element = index(self.dtype.bytes());
         let columns = index(tile.last.end - tile.last.start);
         for middle in tile.middle.clone() {
             let (row_of, before) = (self.row_of(middle), (middle - tile.middle.start) * self.first);
@@ -183,10 +168,8 @@ impl TransposedReader {
                 }
                 let start = index((row - rows.start) * self.last + tile.last.start);
                 let from = index(before + first - tile.first.start);
-                let elements = buffer[from..].iter().step_by(piece);
-                for (place, element) in into[start..start + columns].iter_mut().zip(elements) {
-                    *place = *element;
-                }
+                let into = &mut into[start * element..(start + columns) * element];
+                gather(element, &buffer[from * element..], piece, into);
             }
         }
     }

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use trijet::Result;
-use trijet_codecs::{Chain, Scratch};
+use trijet_codecs::{Chain, Scratch, fill};
 
 /// The place of the stored bytes of a block.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl BlocksReader {
     fn read_block(&self, read: BlockRead<'_>, buffers: &mut BlockBuffers) -> Result<()> {
         let Some(block) = self.table.find(self.grid.own_index(&read.index))? else {
             for piece in read.pieces {
-                fill_with(piece.into, &self.fill);
+                fill(piece.into, &self.fill);
             }
             return Ok(());
         };
@@ -232,12 +232,6 @@ fn sized(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
         buffer.resize(bytes, 0);
     }
     &mut buffer[..bytes]
-}
-
-fn fill_with(into: &mut [u8], element: &[u8]) {
-    for one in into.chunks_exact_mut(element.len()) {
-        one.copy_from_slice(element);
-    }
 }
 
 /// Divides the target of a read into the pieces of each block.

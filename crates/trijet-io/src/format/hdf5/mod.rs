@@ -9,7 +9,6 @@
 //! An output has one contiguous data set, `/data`, whose header is known before its rows.
 
 mod attributes;
-mod checksum;
 mod choice;
 mod chunks;
 mod elements;

@@ -4,11 +4,11 @@
 //! File Format Specification 3.0). Nothing follows the elements. The attributes of the input are
 //! attributes of the data set.
 
-use super::checksum::checksum;
 use crate::annotations::Annotations;
 use crate::array::Array;
 use serde_json::{Map, Value};
 use trijet::Dtype;
+use trijet_codecs::lookup3;
 
 /// The name of the data set.
 const NAME: &str = "data";
@@ -81,7 +81,7 @@ fn skeleton(array: &Array, attributes: &[Vec<u8>], data_start: u64) -> Vec<u8> {
     bytes.extend(UNDEFINED);
     bytes.extend((data_start + array.bytes()).to_le_bytes());
     bytes.extend(superblock_bytes.to_le_bytes());
-    bytes.extend(checksum(&bytes).to_le_bytes());
+    bytes.extend(lookup3(&bytes).to_le_bytes());
     bytes.extend(group(data_set));
     let layout = [&[3, 1][..], &data_start.to_le_bytes(), &array.bytes().to_le_bytes()].concat();
     let mut messages = vec![
@@ -111,7 +111,7 @@ fn object(messages: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = b"OHDR\x02\x02".to_vec();
     bytes.extend(length.to_le_bytes());
     bytes.extend(body);
-    bytes.extend(checksum(&bytes).to_le_bytes());
+    bytes.extend(lookup3(&bytes).to_le_bytes());
     bytes
 }
 

@@ -2,12 +2,13 @@
 //! big-endian, and the samples of rows in memory are little-endian.
 
 use crate::file_error;
-use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
+use png::{BitDepth, ColorType, DecodingError, EncodingError};
 use std::error::Error as _;
 use std::path::Path;
 use std::{fmt, io};
 use trijet::Dtype;
 use trijet::{Error, Result};
+use trijet_codecs::gray_png;
 
 /// The size and the element type of a gray image. PNG stores width and height as 32-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,30 +62,7 @@ impl Form {
     /// # Errors
     /// If `pixels` is not exactly one image.
     pub fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
-        let is_wide = self.dtype == Dtype::U16;
-        let mut file = Vec::new();
-        let mut encoder = Encoder::new(&mut file, self.width, self.height);
-        encoder.set_color(ColorType::Grayscale);
-        encoder.set_depth(if is_wide { BitDepth::Sixteen } else { BitDepth::Eight });
-        // Images with noise hardly compress, so speed matters more than size.
-        encoder.set_compression(Compression::Fast);
-        let mut writer = encoder.write_header()?;
-        if is_wide {
-            let mut swapped = pixels.to_vec();
-            swap_bytes(&mut swapped);
-            writer.write_image_data(&swapped)?;
-        } else {
-            writer.write_image_data(pixels)?;
-        }
-        writer.finish()?;
-        Ok(file)
-    }
-}
-
-/// Converts 16-bit samples from big to little endian, or back.
-pub(super) fn swap_bytes(samples: &mut [u8]) {
-    for sample in samples.chunks_exact_mut(2) {
-        sample.swap(0, 1);
+        gray_png(self.width, self.height, self.dtype == Dtype::U16, pixels)
     }
 }
 

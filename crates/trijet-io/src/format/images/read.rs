@@ -2,7 +2,7 @@
 //!
 //! A chunk has whole images, because a PNG file can only be decoded as a whole.
 
-use super::form::{Form, damage_of, decoding, is_damaged_image, swap_bytes};
+use super::form::{Form, damage_of, decoding, is_damaged_image};
 use super::left_out::LeftOut;
 use super::order;
 use crate::annotations::Annotations;
@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trijet::Dtype;
 use trijet::Result;
+use trijet_codecs::swap_in_place;
 
 #[derive(Debug)]
 struct ImagesReader {
@@ -187,7 +188,7 @@ fn decode_one(path: &Path, file: impl Read + Seek, form: Form, into: &mut [u8]) 
     reader.next_frame(into).map_err(damaged)?;
     reader.finish().map_err(damaged)?;
     if form.dtype == Dtype::U16 {
-        swap_bytes(into);
+        swap_in_place(2, into);
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The file as the bytes of its structure, with limits for damaged files.
 
-use super::super::checksum::checksum;
 use super::cursor::{FieldCursor, Widths};
 use super::fault::{Fault, Outcome};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use trijet_codecs::lookup3;
 
 /// The bytes that one read of the structure counts as, at least.
 const READ_BYTES_MIN: u64 = 64;
@@ -118,7 +118,7 @@ impl Structure {
 
     /// Compares a checksum with its bytes.
     pub(super) fn compare(&self, sum: u32, bytes: &[u8], name: &str) -> Outcome<()> {
-        if self.checks_sums && checksum(bytes) != sum {
+        if self.checks_sums && lookup3(bytes) != sum {
             return Err(Fault::damaged(format!("the checksum of {name} differs from its bytes")));
         }
         Ok(())

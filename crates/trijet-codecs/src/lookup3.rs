@@ -1,9 +1,11 @@
-//! The checksum of the structure of a file: Jenkins' lookup3 with the start value 0.
+//! The checksum of the structure of HDF5: Jenkins' lookup3 with the start value 0.
 
 /// The bytes of a part of the state, and of the words that it adds.
 const PART_BYTES: usize = 12;
 
-pub(super) fn checksum(bytes: &[u8]) -> u32 {
+/// The checksum lookup3 of Jenkins, with the start value 0. HDF5 has it for its structure.
+#[must_use]
+pub fn lookup3(bytes: &[u8]) -> u32 {
     let low = bytes.len() as u64 & u64::from(u32::MAX);
     let length = u32::try_from(low).expect("the upper bits are cleared");
     let mut state = [0xdead_beef_u32.wrapping_add(length); 3];
@@ -61,7 +63,7 @@ mod tests {
     /// The values of `lookup3.c` for the start value 0.
     #[test]
     fn the_checksum_is_lookup3() {
-        assert_eq!(checksum(b""), 0xdead_beef);
-        assert_eq!(checksum(b"Four score and seven years ago"), 0x1777_0551);
+        assert_eq!(lookup3(b""), 0xdead_beef);
+        assert_eq!(lookup3(b"Four score and seven years ago"), 0x1777_0551);
     }
 }
