@@ -29,8 +29,8 @@ pub fn fill(into: &mut [u8], element: &[u8]) {
     }
 }
 
-/// Copies every `step`-th element of `from`, beginning with the first, until `into` is full or `from`
-/// ends. The elements have `element` bytes.
+/// Copies every `step`-th element of `from`, beginning with the first, until `into` is full or
+/// `from` ends. The elements have `element` bytes.
 pub fn gather(element: usize, from: &[u8], step: usize, into: &mut [u8]) {
     match element {
         1 => gather_parts::<1>(from, step, into),

@@ -3,8 +3,8 @@
 use crate::elements::swap_in_place;
 use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
 
-/// Encodes a gray image of `width` by `height` pixels. A pixel has a byte, or with `is_wide` two, the
-/// lower one first.
+/// Encodes a gray image of `width` by `height` pixels. A pixel has a byte, or with `is_wide` two,
+/// the lower one first.
 ///
 /// ```
 /// let file = trijet_codecs::gray_png(2, 1, true, &[1, 0, 2, 0])?;

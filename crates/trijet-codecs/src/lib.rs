@@ -11,8 +11,8 @@
 //! and CRC-32C. The others are here: the containers of HDF5 and blosc, blosclz, PackBits, the
 //! shuffles of bytes and bits, the predictors, and the order of bytes and axes.
 //!
-//! Beside these, the crate has the loops over all elements of a buffer, and the encoder of images, of
-//! the crate that reads and writes files. That crate is compiled without optimisation.
+//! Beside these, the crate has the loops over all elements of a buffer, and the encoder of images,
+//! for the crate that reads and writes files. That crate is compiled without optimisation.
 //!
 //! ```
 //! use trijet_codecs::{Chain, Codec, Scratch};
