@@ -44,16 +44,21 @@ impl GraphWork {
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.unknown = self.unknown.saturating_add(other.unknown);
         self.waits |= other.waits;
-        self.records.extend(&other.records);
-        self.allocations.extend_from_slice(&other.allocations);
-        self.frees.extend(&other.frees);
-        let own = self.declared.len() + self.addresses.len();
-        if own + other.declared.len() + other.addresses.len() > ACCESSES_MAX {
+        if self.parts() + other.parts() > ACCESSES_MAX {
             self.unknown = self.unknown.saturating_add(1);
             return;
         }
+        self.records.extend(&other.records);
+        self.allocations.extend_from_slice(&other.allocations);
+        self.frees.extend(&other.frees);
         self.declared.extend_from_slice(&other.declared);
         self.addresses.extend_from_slice(&other.addresses);
+    }
+
+    /// The number of parts that are kept. A graph may have itself as a child, and then doubles.
+    fn parts(&self) -> usize {
+        let of_memory = self.allocations.len() + self.frees.len();
+        self.declared.len() + self.addresses.len() + self.records.len() + of_memory
     }
 }
 
@@ -158,5 +163,31 @@ impl Graphs {
     pub(crate) fn program(&self, handle: u64) -> GraphWork {
         let unknown = GraphWork { unknown: 1, ..GraphWork::default() };
         self.programs.get(&handle).cloned().unwrap_or(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calls of a damaged file may nest a graph in itself without end.
+    #[test]
+    fn a_graph_that_is_added_to_itself_stays_small() {
+        let memory = GraphMemory { range: 0..1, function: String::new(), stack: None };
+        let mut graph = GraphWork {
+            records: vec![1],
+            allocations: vec![memory],
+            frees: vec![0],
+            addresses: vec![7],
+            kernels: 1,
+            ..GraphWork::default()
+        };
+        for _ in 0..100 {
+            let child = graph.clone();
+            graph.add(&child);
+        }
+        assert!(graph.parts() <= ACCESSES_MAX);
+        assert_eq!(graph.kernels, u64::MAX);
+        assert!(graph.unknown > 0, "the parts that were left out count as not examined");
     }
 }
