@@ -18,6 +18,7 @@ use trijet_cupti::recorder::RECORDINGS;
 use trijet_io::{Existing, NewFile, file_error, shown};
 use trijet_ledger::profile::{FiguresOf, Profile, analyse, text};
 use trijet_tools::allocations::text_of;
+use trijet_traces::is_json;
 
 /// A saved run.
 #[derive(Debug)]
@@ -54,7 +55,8 @@ impl Trace {
     }
 }
 
-/// Whether a file is a trace of processes, by its first bytes. A file without any bytes of either
+/// Whether a file is a trace of processes, by its first bytes: of `trijet trace`, or JSON of
+/// PyTorch's profiler. A file without any bytes of either
 /// format is one if it has the extension of one.
 fn is_trace(path: &Path) -> Result<bool> {
     let mut start = Vec::new();
@@ -62,7 +64,8 @@ fn is_trace(path: &Path) -> Result<bool> {
         .and_then(|file| file.take((HEAD_BYTES + MAGIC.len()) as u64).read_to_end(&mut start));
     read.map_err(|error| file_error::io("read", path, error))?;
     let is_named = path.extension().is_some_and(|extension| extension == EXTENSION);
-    Ok(start.get(HEAD_BYTES..).is_some_and(|magic| magic == MAGIC) || is_named)
+    let is_own = start.get(HEAD_BYTES..).is_some_and(|magic| magic == MAGIC);
+    Ok(is_own || is_named || is_json(&start))
 }
 
 fn refused(op: &'static str, cause: impl Into<String>) -> Error {
@@ -70,11 +73,11 @@ fn refused(op: &'static str, cause: impl Into<String>) -> Error {
 }
 
 impl Saved {
-    /// Reads a ledger file, a file of `trijet trace`, or a folder with such files. With `whole`,
-    /// the figures of a trace are about the whole run, and not about its steps.
+    /// Reads a ledger file, a file of `trijet trace` or of PyTorch's profiler, or a folder with
+    /// files of `trijet trace`. With `whole`, the figures of a trace are about the whole run, and
+    /// not about its steps.
     ///
-    /// # Errors
-    /// `Io`; `InvalidValue` for a folder without traces.
+    /// # Errors `Io`; `InvalidValue` for a folder without traces.
     pub fn read(path: &Path, whole: bool) -> Result<Self> {
         if path.is_dir() {
             let files = files_in(path, Injected::Trace)?;

@@ -57,9 +57,10 @@ pub(crate) struct TraceOptions {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show a saved trace instead of running a program.
+    /// Show a saved trace instead of running a program: one of this command, or one of PyTorch's
+    /// profiler (JSON, also compressed by gzip). May be repeated, for the ranks of one run.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    pub(crate) read: Option<PathBuf>,
+    pub(crate) read: Vec<PathBuf>,
     /// The program and its arguments.
     #[arg(last = true, required_unless_present = "read", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -71,7 +72,7 @@ impl TraceOptions {
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
         let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
-        if self.read.is_some() {
+        if !self.read.is_empty() {
             return refused("a saved trace can only be written as a page");
         }
         if self.from.is_some() || self.to.is_some() {

@@ -1,6 +1,7 @@
 //! Every command line of the documents and of the help runs, and ends as the documents state. Every
 //! call that a document names has a command, options and a lesson that exist.
 
+use crate::trace::kineto;
 use crate::workdir::{Images, Ran, Workdir};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,6 +157,9 @@ fn prepared() -> Workdir {
     };
     process_file::activity(&mut trace, &kernel);
     workdir.file("run.trijet", &trace);
+    for (name, rank) in [("pytorch.json", 0), ("rank0.json.gz", 0), ("rank1.json.gz", 1)] {
+        workdir.file(name, kineto(rank).as_bytes());
+    }
     let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
     let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();
     assert_eq!(workdir.trijet(&call).code, Some(0));

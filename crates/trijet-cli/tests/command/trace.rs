@@ -9,6 +9,52 @@ use trijet::trace::activity::{
 };
 use trijet::trace::process_file;
 
+/// The trace of a rank by PyTorch's profiler: a launch in each of two steps.
+pub(crate) fn kineto(rank: u32) -> String {
+    let step = |number: u32| {
+        let (at, process) = (1000 * number, 100 + rank);
+        format!(
+            r#"{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{number}", "ts": {at}.0,
+            "dur": 900, "pid": {process}, "tid": 1}},
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": {at}.5, "dur": 5,
+            "pid": {process}, "tid": 1, "args": {{"correlation": {number}}}}},
+            {{"ph": "X", "cat": "kernel", "name": "scale\u001b[31m", "ts": {}.0, "dur": 400, "pid": 0,
+            "tid": 7, "args": {{"device": 0, "context": 1, "stream": 7, "correlation": {number}}}}}"#,
+            at + 100,
+        )
+    };
+    let events: Vec<String> = (1..=2).map(step).collect();
+    format!(
+        r#"{{"distributedInfo": {{"rank": {rank}}}, "traceEvents": [{}],
+        "baseTimeNanoseconds": 1767189312000000000}}"#,
+        events.join(",")
+    )
+}
+
+#[test]
+fn traces_of_pytorchs_profiler_are_read() {
+    let workdir = Workdir::new();
+    for rank in [0, 1] {
+        workdir.file(&format!("rank{rank}.json"), kineto(rank).as_bytes());
+    }
+    let ran = workdir.trijet(&["trace", "--read", "rank0.json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("scale") && !ran.out.contains('\u{1b}'), "{}", ran.out);
+    assert!(ran.out.contains("cannot be answered"), "{}", ran.out);
+    let both = ["trace", "--json", "--read", "rank0.json", "--read", "rank1.json"];
+    let json: serde_json::Value = serde_json::from_str(&workdir.trijet(&both).out).unwrap();
+    let ranks: Vec<_> =
+        json["processes"].as_array().unwrap().iter().map(|one| &one["rank"]).collect();
+    assert_eq!(ranks, [0, 1], "{json}");
+    let page = ["trace", "--read", "rank0.json", "-o", "page.html"];
+    assert_eq!(workdir.trijet(&page).code, Some(0));
+    assert!(workdir.exists("page.html"));
+    workdir.file("other.json", b"{\"a\": 1}");
+    let ran = workdir.trijet(&["trace", "--read", "other.json"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("other.json: the trace has no operation of a GPU"), "{}", ran.err);
+}
+
 /// Runs `trijet trace` without a driver.
 fn trace(workdir: &Workdir, options: &[&str], program: &[&str]) -> Ran {
     let call = [&["trace"], options, &["--"], program].concat();

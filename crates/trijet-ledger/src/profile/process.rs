@@ -26,6 +26,8 @@ pub struct ProcessProfile {
     pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
+    /// The tool that wrote the trace; `None` for the recorder of `trijet trace`.
+    pub tool: Option<&'static str>,
     /// The reasons why the trace has no activities, or lacks some activities.
     pub troubles: Vec<String>,
     /// Facts about the tracing that a reader should know.
@@ -102,6 +104,7 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
         command: clean(&trace.command),
         rank: trace.rank,
         interface: trace.interface,
+        tool: trace.tool,
         troubles: trace.troubles.iter().map(|text| clean(text)).collect(),
         notes: trace.notes.iter().map(|text| clean(text)).collect(),
         activities,

@@ -84,13 +84,34 @@ pub(super) fn percent(part: Nanos, whole: Nanos) -> f64 {
     100.0 * part.0 as f64 / whole.0.max(1) as f64
 }
 
+impl ProcessProfile {
+    /// The lines about the recorder of `trijet trace`.
+    fn end_of_recorder(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  all times are on the clock of CUPTI {}", self.interface)?;
+        let Some(end) = &self.end else { return Ok(()) };
+        writeln!(
+            f,
+            "  tracing took {} in CUPTI ({:.2} % of {}) and {} in the recorder of trijet",
+            self.overhead,
+            percent(self.overhead, self.span),
+            self.span,
+            end.own_time
+        )?;
+        writeln!(
+            f,
+            "  {} activities, {} dropped, {} of unknown kinds, {} without times",
+            end.activities, end.dropped, end.unknown, self.untimed
+        )
+    }
+}
+
 impl Display for ProcessProfile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", format!("process {} {}", self.process, cut(&self.command)).trim_end())?;
         for trouble in &self.troubles {
             writeln!(f, "  not traced: {trouble}")?;
         }
-        if self.interface == 0 {
+        if self.interface == 0 && self.tool.is_none() {
             return Ok(());
         }
         if self.end.is_none() {
@@ -128,21 +149,13 @@ impl Display for ProcessProfile {
             let RangeTime { name, ranges, open, ran, .. } = range;
             writeln!(f, "    {open:>12}{ran:>12}{ranges:>10}  {name}")?;
         }
-        writeln!(f, "  all times are on the clock of CUPTI {}", self.interface)?;
-        if let Some(end) = &self.end {
-            writeln!(
+        match self.tool {
+            Some(tool) => writeln!(
                 f,
-                "  tracing took {} in CUPTI ({:.2} % of {}) and {} in the recorder of trijet",
-                self.overhead,
-                percent(self.overhead, self.span),
-                self.span,
-                end.own_time
-            )?;
-            writeln!(
-                f,
-                "  {} activities, {} dropped, {} of unknown kinds, {} without times",
-                end.activities, end.dropped, end.unknown, self.untimed
-            )?;
+                "  all times were recorded by {tool}; {} activities, {} without times",
+                self.activities, self.untimed
+            )?,
+            None => self.end_of_recorder(f)?,
         }
         writeln!(
             f,

@@ -272,6 +272,8 @@ pub struct ProcessTrace {
     pub process: u32,
     /// The version that CUPTI states; 0 if CUPTI was not opened.
     pub interface: u32,
+    /// The tool that wrote the trace; `None` for the recorder of `trijet trace`.
+    pub tool: Option<&'static str>,
     /// The start of the trace, on the clock of the trace.
     pub began: Nanos,
     /// The command line of the process; empty if it is unknown.

@@ -89,6 +89,7 @@ mod tests {
         ProcessTrace {
             process: 4711,
             interface: 130_001,
+            tool: None,
             began: Nanos(12_345_678_901),
             names: ["", "cudaMemcpy", "k\u{e4}rnel"].map(str::to_owned).to_vec(),
             contexts: vec![ContextInfo { context: 1, device: 2, null_stream: 7 }],

@@ -32,6 +32,7 @@ fn process(one: &ProcessProfile) -> Value {
         "rank": one.rank,
         "clock": "CUPTI",
         "cupti_version": one.interface,
+        "tool": one.tool,
         "troubles": one.troubles,
         "notes": one.notes,
         "complete": one.end.is_some(),

@@ -18,8 +18,7 @@ use trijet::Result;
 
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     if options.command.is_empty() {
-        let file = options.read.as_deref().expect("clap demands a command or a file");
-        return show::file(file, options, &show::outputs(options)?);
+        return show::files(&options.read, options, &show::outputs(options)?);
     }
     if let Err(wrong) = window::in_order(options) {
         return Ok(wrong_usage(&wrong));

@@ -8,7 +8,7 @@ use crate::args::{TraceOptions, has_extension};
 use crate::cmd::document::print_json;
 use crate::cmd::{print, print_stderr, wrong_usage};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +21,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
+use trijet_traces::{TraceError, is_json, kineto};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -58,16 +59,34 @@ fn extent(options: &TraceOptions) -> FiguresOf {
 /// Reads the traces in a file.
 pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || shown(file).to_string();
-    let open = File::open(file).map_err(|error| file_error::io("trace", file, error))?;
-    process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
+    let io = |error| file_error::io("trace", file, error);
+    let mut open = BufReader::new(File::open(file).map_err(io)?);
+    if is_json(open.fill_buf().map_err(io)?) {
+        let trace = kineto::read(open).map_err(|error| match error {
+            TraceError::Io(error) => io(error),
+            TraceError::Format(words) => {
+                Error::new(ErrorKind::InvalidValue, "read trace", format!("{}: {words}", name()))
+            }
+        })?;
+        return Ok(vec![trace]);
+    }
+    process_file::read(open).map_err(|error| error.context(name()))
 }
 
-/// Shows a saved trace.
-pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Result<ExitCode> {
-    let mut traces = load(file)?;
-    if traces.is_empty() {
-        let cause = format!("{}: the file is empty", shown(file));
-        return Err(Error::new(ErrorKind::Io, "read trace", cause));
+/// Shows the processes of saved traces.
+pub(super) fn files(
+    files: &[PathBuf],
+    options: &TraceOptions,
+    outputs: &Outputs,
+) -> Result<ExitCode> {
+    let mut traces = Vec::new();
+    for file in files {
+        let of_file = load(file)?;
+        if of_file.is_empty() {
+            let cause = format!("{}: the file is empty", shown(file));
+            return Err(Error::new(ErrorKind::Io, "read trace", cause));
+        }
+        traces.extend(of_file);
     }
     let extent = extent(options);
     let profile = Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect());

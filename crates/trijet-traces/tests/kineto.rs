@@ -1,0 +1,173 @@
+//! Traces of PyTorch's profiler, with each kind of event as Kineto writes it.
+
+#![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
+
+use std::io::Write;
+use trijet_ledger::base::prng::Prng;
+use trijet_ledger::base::units::Nanos;
+use trijet_ledger::trace::activity::{
+    Activity, ActivityKind, Api, CopyDirection, MarkKind, MemoryKind, OverheadKind, ProcessTrace,
+    SyncKind,
+};
+use trijet_traces::kineto::read;
+
+/// A trace of rank 3, whose events are these.
+fn trace(events: &str) -> String {
+    format!(
+        r#"{{"schemaVersion": 1, "deviceProperties": [{{"id": 0, "name": "NVIDIA H100"}}],
+        "distributedInfo": {{"backend": "nccl", "rank": 3, "world_size": 4}},
+        "traceEvents": [{events}], "traceName": "x.json", "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": 1000000}}"#
+    )
+}
+
+/// An event that has a duration of 2.5 microseconds, 10 microseconds after the start of the clock.
+fn event(category: &str, name: &str, arguments: &str) -> String {
+    format!(
+        r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 77, "tid": 78, "ts": 10.000,
+        "dur": 2.5, "args": {{{arguments}}}}}"#
+    )
+}
+
+fn only(category: &str, name: &str, arguments: &str) -> (ProcessTrace, Activity) {
+    let found = read(trace(&event(category, name, arguments)).as_bytes()).unwrap();
+    let one = found.activities[0];
+    (found, one)
+}
+
+#[test]
+fn an_operation_has_its_times_and_its_stream() {
+    let arguments =
+        r#""device": 1, "context": 2, "stream": 20, "correlation": 5, "grid": [4, 1, 1]"#;
+    let (found, one) = only("kernel", "scale", arguments);
+    assert_eq!((one.kind, found.name(&one)), (ActivityKind::Kernel, "scale"));
+    assert_eq!((one.begin, one.end), (Nanos(1_010_000), Nanos(1_012_500)));
+    assert_eq!((one.device, one.context, one.stream, one.correlation), (1, 2, 20, 5));
+    assert_eq!((found.began, found.rank), (Nanos(1_010_000), Some(3)));
+    assert_eq!(found.end.unwrap().activities, 1);
+}
+
+#[test]
+fn a_copy_has_its_direction_and_both_kinds_of_memory() {
+    use CopyDirection::{Download, Peer, Upload, Within};
+    use MemoryKind::{Device, Pageable, Pinned, Unknown};
+    let cases = [
+        ("Memcpy HtoD (Pageable -> Device)", Upload, Pageable, Device),
+        ("Memcpy HtoD (Pinned -> Device)", Upload, Pinned, Device),
+        ("Memcpy DtoH (Device -> Pinned)", Download, Device, Pinned),
+        ("Memcpy DtoD (Device -> Device)", Within, Device, Device),
+        ("Memcpy PtoP (Device -> Device)", Peer, Device, Device),
+        ("Memcpy HtoD (Host -> Device)", Upload, Unknown, Device),
+        ("Memcpy", CopyDirection::Unknown, Unknown, Unknown),
+    ];
+    for (name, direction, from, to) in cases {
+        let (_, one) = only("gpu_memcpy", name, r#""bytes": 4096"#);
+        assert_eq!(one.kind, ActivityKind::Copy { direction, from, to }, "{name}");
+        assert_eq!(one.bytes, 4096);
+    }
+}
+
+#[test]
+fn each_category_has_its_kind() {
+    let cases = [
+        ("gpu_memset", "Memset (Device)", ActivityKind::Fill),
+        ("cuda_runtime", "cudaLaunchKernel", ActivityKind::Call(Api::Runtime)),
+        ("cuda_driver", "cuLaunchKernel", ActivityKind::Call(Api::Driver)),
+        ("cuda_sync", "Stream Sync", ActivityKind::Sync(SyncKind::Stream)),
+        ("cuda_sync", "Stream Wait Event", ActivityKind::Sync(SyncKind::StreamWait)),
+        ("cuda_sync", "Event Sync", ActivityKind::Sync(SyncKind::Event)),
+        ("cuda_sync", "Context Sync", ActivityKind::Sync(SyncKind::Context)),
+        ("overhead", "Instrumentation", ActivityKind::Overhead(OverheadKind::Instrumentation)),
+        ("overhead", "Lazy Function Loading", ActivityKind::Overhead(OverheadKind::LazyLoading)),
+    ];
+    for (category, name, kind) in cases {
+        let (found, one) = only(category, name, r#""correlation": 9"#);
+        assert_eq!((one.kind, one.correlation), (kind, 9), "{category} {name}");
+        let is_call = matches!(kind, ActivityKind::Call(_));
+        assert_eq!(one.thread, if is_call { 78 } else { 0 }, "{category} {name}");
+        assert_eq!(found.process, if is_call { 77 } else { 0 }, "{category} {name}");
+    }
+}
+
+/// The marks of a range have a number of their own, because ranges may have the same name.
+#[test]
+fn a_named_range_is_a_start_and_an_end() {
+    let range = event("user_annotation", "ProfilerStep#1", "");
+    let found = read(trace(&format!("{range},{range}")).as_bytes()).unwrap();
+    let marks: Vec<_> =
+        found.activities.iter().map(|one| (one.kind, one.begin.0, one.correlation)).collect();
+    let (start, end) = (ActivityKind::Mark(MarkKind::Start), ActivityKind::Mark(MarkKind::End));
+    let (first, last) = (1_010_000, 1_012_500);
+    assert_eq!(marks, [(start, first, 1), (end, last, 1), (start, first, 2), (end, last, 2)]);
+    assert_eq!(found.name(&found.activities[0]), "ProfilerStep#1");
+}
+
+#[test]
+fn other_events_are_passed_over() {
+    let others = [
+        event("cpu_op", "aten::mm", r#""Input Dims": [[1, 2], []]"#),
+        event("python_function", "train.py(3): step", ""),
+        event("gpu_user_annotation", "step", ""),
+        r#"{"ph": "M", "name": "process_name", "pid": "Spans", "tid": 0, "ts": 1, "args": {"labels": ""}}"#
+            .to_owned(),
+        r#"{"ph": "s", "id": 1, "pid": 0, "tid": 7, "ts": 3, "cat": "ac2g", "name": "ac2g"}"#.to_owned(),
+        r#"{"ph": "X", "cat": "Trace", "ts": 1, "dur": 2, "pid": "Spans", "tid": "PyTorch Profiler",
+            "name": "PyTorch Profiler (0)", "args": {"Op count": 0}}"#
+            .to_owned(),
+    ];
+    let error = read(trace(&others.join(",")).as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("no operation of a GPU"), "{error}");
+    let with = others.iter().cloned().chain([event("kernel", "k", "")]).collect::<Vec<_>>();
+    assert_eq!(read(trace(&with.join(",")).as_bytes()).unwrap().activities.len(), 1);
+}
+
+#[test]
+fn the_file_may_be_compressed_or_an_array() {
+    let json = trace(&event("kernel", "k", ""));
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(json.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(read(packed.as_slice()).unwrap().activities.len(), 1);
+    let array = format!("[{}]", event("kernel", "k", ""));
+    assert_eq!(read(array.as_bytes()).unwrap().activities.len(), 1);
+    let error = read(&packed[..packed.len() / 2]).unwrap_err();
+    assert!(matches!(error, trijet_traces::TraceError::Io(_)), "{error:?}");
+}
+
+/// What a file does not tell is in the notes, and what it tells wrongly is counted there.
+#[test]
+fn the_notes_have_what_is_not_known() {
+    let wrong = r#"{"ph": "X", "cat": "kernel", "name": "k", "ts": "now", "dur": 1}"#;
+    let found = read(trace(&format!("{wrong},{}", event("kernel", "k", ""))).as_bytes()).unwrap();
+    assert_eq!(found.activities.len(), 1);
+    let notes = found.notes.join("\n");
+    for part in ["cannot be answered", "clocks agree", "1 events have no time"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+}
+
+/// Each damaged file is an error or a trace.
+#[test]
+fn damaged_files_are_errors_or_traces() {
+    let events = [
+        event("kernel", "scale", r#""device": 0, "stream": 7, "correlation": 1"#),
+        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", r#""bytes": 1e3, "stream": -1"#),
+        event("cuda_runtime", "cudaLaunchKernel", r#""correlation": 18446744073709551615"#),
+        event("user_annotation", "step", ""),
+    ];
+    let whole = trace(&events.join(","));
+    assert!(read(whole.as_bytes()).is_ok());
+    for seed in 0..2000 {
+        let (mut damaged, mut draw) = (whole.clone().into_bytes(), Prng::new(seed));
+        for _ in 0..=draw.below(6) {
+            let at = usize::try_from(draw.below(damaged.len() as u64)).unwrap();
+            damaged[at] = match draw.below(3) {
+                0 => b"0123456789-.eE\"{}[],:"[usize::try_from(draw.below(21)).unwrap()],
+                _ => u8::try_from(draw.below(256)).unwrap(),
+            };
+        }
+        damaged.truncate(usize::try_from(1 + draw.below(2 * damaged.len() as u64)).unwrap());
+        // The seed of a panic is the number of times that this line ran before it.
+        println!("seed {seed}: {}", read(damaged.as_slice()).is_ok());
+    }
+}
