@@ -8,6 +8,7 @@
 
 use crate::microseconds::nanoseconds;
 use crate::names::Names;
+use crate::words::{direction, memories, overhead, wait};
 use crate::{TraceError, plain};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -19,8 +20,7 @@ use std::io::Read;
 use trijet_cupti::file::ACTIVITIES_MAX;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
-    Activity, ActivityKind, Api, CopyDirection, End, MarkKind, MemoryKind, NameId, OverheadKind,
-    ProcessTrace, SyncKind,
+    Activity, ActivityKind, Api, End, MarkKind, NameId, ProcessTrace,
 };
 
 /// The facts that a trace of Kineto lacks.
@@ -297,55 +297,4 @@ fn kind(event: &Event) -> Option<ActivityKind> {
         "user_annotation" => ActivityKind::Mark(MarkKind::Start),
         _ => return None,
     })
-}
-
-/// The direction in the name of a copy, such as `Memcpy HtoD (Pinned -> Device)`.
-fn direction(name: &str) -> CopyDirection {
-    match name.split(' ').nth(1) {
-        Some("HtoD" | "HtoA") => CopyDirection::Upload,
-        Some("DtoH" | "AtoH") => CopyDirection::Download,
-        Some("DtoD" | "AtoA" | "AtoD" | "DtoA") => CopyDirection::Within,
-        Some("PtoP") => CopyDirection::Peer,
-        Some("HtoH") => CopyDirection::Host,
-        _ => CopyDirection::Unknown,
-    }
-}
-
-/// The kinds of memory in the name of a copy.
-fn memories(name: &str) -> (MemoryKind, MemoryKind) {
-    let inside = name.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-    let sides = inside.and_then(|(inside, _)| inside.split_once(" -> "));
-    let kind = |text: &str| match text {
-        "Pageable" => MemoryKind::Pageable,
-        "Pinned" => MemoryKind::Pinned,
-        "Device" => MemoryKind::Device,
-        "Array" => MemoryKind::Array,
-        "Managed" => MemoryKind::Managed,
-        _ => MemoryKind::Unknown,
-    };
-    sides.map_or((MemoryKind::Unknown, MemoryKind::Unknown), |(from, to)| (kind(from), kind(to)))
-}
-
-fn wait(name: &str) -> SyncKind {
-    match name {
-        "Stream Wait Event" => SyncKind::StreamWait,
-        "Event Sync" => SyncKind::Event,
-        "Stream Sync" => SyncKind::Stream,
-        "Context Sync" => SyncKind::Context,
-        _ => SyncKind::Unknown,
-    }
-}
-
-fn overhead(name: &str) -> OverheadKind {
-    match name {
-        "Compiler" => OverheadKind::Compiler,
-        "Buffer Flush" => OverheadKind::Flush,
-        "Instrumentation" => OverheadKind::Instrumentation,
-        "Resource" => OverheadKind::Resource,
-        "Runtime Triggered Module Loading" => OverheadKind::ModuleLoading,
-        "Lazy Function Loading" => OverheadKind::LazyLoading,
-        "Command Buffer Full" => OverheadKind::CommandBufferFull,
-        "Activity Buffer Request" => OverheadKind::BufferRequest,
-        _ => OverheadKind::Unknown,
-    }
 }

@@ -1,12 +1,16 @@
 //! Traces that other tools wrote, as the activities that `trijet trace` reports about.
 //!
-//! [`kineto`] reads the traces of PyTorch's profiler. A trace has what its tool recorded: the
+//! [`kineto`] reads the traces of PyTorch's profiler. [`chrome`] and [`table`] write activities in
+//! forms that other tools read. A trace has what its tool recorded: the
 //! report states in its notes which questions it cannot answer.
 #![forbid(unsafe_code)]
 
+pub mod chrome;
 pub mod kineto;
 mod microseconds;
 mod names;
+pub mod table;
+mod words;
 
 use flate2::bufread::MultiGzDecoder;
 use std::fmt;

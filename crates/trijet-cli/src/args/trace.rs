@@ -34,7 +34,9 @@ succeeded but nothing was traced, the exit status is 1.";
 #[derive(Debug, Args)]
 #[command(after_long_help = TRACE_HELP)]
 pub(crate) struct TraceOptions {
-    /// Save the trace to this file. With the extension .html, write a page for a browser instead.
+    /// Save the trace to this file. With the extension .html, write a page for a browser instead,
+    /// with .json the events in the form of Chrome's traces (Perfetto, `chrome://tracing`), and
+    /// with .csv a row for each.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Start the timeline of the page at this time of the trace, for example 12s or 500ms.
@@ -67,18 +69,17 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Returns an error text if the other options need a page as the output, and the name of the
-    /// output does not end with `.html`.
+    /// Returns an error text if the other options need another kind of output than its name states.
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
-        let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
-        if !self.read.is_empty() {
-            return refused("a saved trace can only be written as a page");
-        }
         if self.from.is_some() || self.to.is_some() {
-            return refused("--from and --to need a page as the output");
+            let cause = "--from and --to need a page as the output; use a name with .html";
+            return Some(format!("{}: {cause}", shown(output)));
         }
-        None
+        let is_export = has_extension(output, "json") || has_extension(output, "csv");
+        let cause = "a saved trace can be written as a page, as JSON or as CSV; use a name with .html, \
+                     .json or .csv";
+        (!self.read.is_empty() && !is_export).then(|| format!("{}: {cause}", shown(output)))
     }
 }
 

@@ -55,6 +55,32 @@ fn traces_of_pytorchs_profiler_are_read() {
     assert!(ran.err.contains("other.json: the trace has no operation of a GPU"), "{}", ran.err);
 }
 
+/// The JSON of a trace tells the same as the trace, and the table has a row for each activity.
+#[test]
+fn a_saved_trace_is_written_for_other_tools() {
+    let workdir = Workdir::new();
+    workdir.file("run.trijet", &named());
+    let report = |file: &str| -> serde_json::Value {
+        let ran = workdir.trijet(&["trace", "--json", "--read", file]);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    for output in ["run.json", "run.csv"] {
+        let ran = workdir.trijet(&["trace", "--read", "run.trijet", "-o", output]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+    }
+    let (own, other) = (report("run.trijet"), report("run.json"));
+    let facts = |report: &serde_json::Value| {
+        let process = &report["processes"][0];
+        let device = &process["devices"][0];
+        [&device["engines"], &device["kernels"], &device["steps"], &process["ranges"]]
+            .map(Clone::clone)
+    };
+    assert_eq!(facts(&own), facts(&other));
+    let table = String::from_utf8(fs::read(workdir.path("run.csv")).unwrap()).unwrap();
+    let activities = own["processes"][0]["activities"].as_u64().unwrap();
+    assert_eq!(table.lines().count() as u64, activities + 1, "{table}");
+}
+
 /// Runs `trijet trace` without a driver.
 fn trace(workdir: &Workdir, options: &[&str], program: &[&str]) -> Ran {
     let call = [&["trace"], options, &["--"], program].concat();

@@ -21,7 +21,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
-use trijet_traces::{TraceError, is_json, kineto};
+use trijet_traces::{TraceError, chrome, is_json, kineto, table};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -47,8 +47,23 @@ pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
     Ok(Outputs { trace, memory })
 }
 
-fn is_page(output: &Path) -> bool {
-    has_extension(output, "html")
+/// The form of an output, by the extension of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The files of the processes, joined.
+    Files,
+    Page,
+    /// JSON in the form of Chrome's traces.
+    Json,
+    Csv,
+}
+
+impl Form {
+    fn of(output: &Path) -> Self {
+        let forms = [("html", Self::Page), ("json", Self::Json), ("csv", Self::Csv)];
+        let form = forms.into_iter().find(|(extension, _)| has_extension(output, extension));
+        form.map_or(Self::Files, |(_, form)| form)
+    }
 }
 
 /// The part of the run from which the figures are computed.
@@ -95,7 +110,7 @@ pub(super) fn files(
         Err(wrong) => return Ok(wrong_usage(&wrong)),
     };
     if let Some(output) = &outputs.trace {
-        write_page(output, &traces, &profile, window)?;
+        write_form(output, &traces, &profile, window)?;
     }
     write_memory(&traces, outputs)?;
     if options.json {
@@ -111,15 +126,21 @@ fn length(profile: &Profile) -> Nanos {
     profile.life().map_or(Nanos(0), |life| Nanos(life.end - life.start))
 }
 
-/// Writes the page of a trace.
-fn write_page(
+/// Writes a trace in the form of the output's name, which is not [`Form::Files`].
+fn write_form(
     output: &NewFile,
     traces: &[ProcessTrace],
     profile: &Profile,
     window: Option<Range<Nanos>>,
 ) -> Result<()> {
-    let bytes = page_of(traces, profile, window);
-    output.write(|file| file.write_all(&bytes))
+    match Form::of(output.path()) {
+        Form::Json => output.write(|file| chrome::write(traces, &mut BufWriter::new(file))),
+        Form::Csv => output.write(|file| table::write(traces, &mut BufWriter::new(file))),
+        Form::Page | Form::Files => {
+            let bytes = page_of(traces, profile, window);
+            output.write(|file| file.write_all(&bytes))
+        }
+    }
 }
 
 /// The page of a trace.
@@ -154,9 +175,9 @@ pub(super) fn run(
         match load(file) {
             Ok(mut traces) => {
                 processes.extend(traces.iter_mut().map(|one| analyse(one, extent(options))));
-                // A page and a trace of allocations need all traces at once.
-                let is_kept =
-                    outputs.memory.is_some() || output.is_some_and(|one| is_page(one.path()));
+                // All other forms than the files need all traces at once.
+                let is_form = output.is_some_and(|one| Form::of(one.path()) != Form::Files);
+                let is_kept = outputs.memory.is_some() || is_form;
                 kept.extend(is_kept.then_some(traces));
             }
             Err(error) => print_stderr(format_args!("error: {error}")),
@@ -167,9 +188,9 @@ pub(super) fn run(
     let traces: Vec<_> = kept.into_iter().flatten().collect();
     let window = window(options, length(&profile));
     match output.filter(|_| missing.is_none()) {
-        Some(output) if is_page(output.path()) => {
+        Some(output) if Form::of(output.path()) != Form::Files => {
             if let Ok(window) = &window {
-                write_page(output, &traces, &profile, window.clone())?;
+                write_form(output, &traces, &profile, window.clone())?;
             }
         }
         Some(output) => output.write(|file| join(files, file))?,

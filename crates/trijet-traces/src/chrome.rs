@@ -1,0 +1,111 @@
+//! Traces as JSON in the form of Chrome's traces, with the categories and fields of PyTorch's
+//! profiler: for Perfetto, for `chrome://tracing`, and for tools that read such traces.
+
+use crate::words::{copy_name, overhead_name, wait_name};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use trijet_ledger::base::units::Nanos;
+use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
+
+/// Writes the activities of all processes. An operation that was unfinished at the end of the trace
+/// has no duration.
+///
+/// ``` # let json = br#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "scale", "ts": 1,
+/// "dur": 2}]}"#; let trace = trijet_traces::kineto::read(&json[..])?; let mut written =
+/// Vec::new(); trijet_traces::chrome::write(&[trace], &mut written)?; let again =
+/// trijet_traces::kineto::read(written.as_slice())?; assert_eq!(again.name(&again.activities[0]),
+/// "scale"); # Ok::<(), Box<dyn std::error::Error>>(()) ```
+///
+/// # Errors Errors of `out`.
+pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
+    let base = traces.iter().map(|one| one.began.0).min().unwrap_or(0);
+    out.write_all(b"{\"schemaVersion\":1,")?;
+    if let [one] = traces
+        && let Some(rank) = one.rank
+    {
+        write!(out, "\"distributedInfo\":{},", json!({ "rank": rank }))?;
+    }
+    write!(out, "\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":{base},\"traceEvents\":[")?;
+    let mut separator = "\n";
+    for trace in traces {
+        let ends = ends(trace);
+        for activity in &trace.activities {
+            if let Some(event) = event(trace, activity, &ends, base) {
+                write!(out, "{separator}{event}")?;
+                separator = ",\n";
+            }
+        }
+    }
+    out.write_all(b"\n]}\n")
+}
+
+/// The end of each named range, by the number of the range.
+fn ends(trace: &ProcessTrace) -> HashMap<u32, Nanos> {
+    let is_end = |one: &&Activity| one.kind == ActivityKind::Mark(MarkKind::End);
+    trace.activities.iter().filter(is_end).map(|one| (one.correlation, one.begin)).collect()
+}
+
+/// Microseconds after the base, with all digits.
+fn micros(nanos: u64) -> Value {
+    let text = format!("{}.{:03}", nanos / 1000, nanos % 1000);
+    // A decimal number is JSON as it stands.
+    serde_json::from_str(&text).unwrap_or(Value::Null)
+}
+
+/// The event of an activity. `None` for the end of a range, which is a part of its start.
+fn event(
+    trace: &ProcessTrace,
+    one: &Activity,
+    ends: &HashMap<u32, Nanos>,
+    base: u64,
+) -> Option<Value> {
+    let (name, mut end) = (trace.name(one).to_owned(), one.end);
+    let (category, name) = match one.kind {
+        ActivityKind::Kernel => ("kernel", name),
+        ActivityKind::Copy { direction, from, to } => {
+            ("gpu_memcpy", copy_name(direction, from, to))
+        }
+        ActivityKind::Fill => ("gpu_memset", "Memset (Device)".to_owned()),
+        ActivityKind::Call(Api::Runtime) => ("cuda_runtime", name),
+        ActivityKind::Call(Api::Driver) => ("cuda_driver", name),
+        ActivityKind::Sync(kind) => ("cuda_sync", wait_name(kind).to_owned()),
+        ActivityKind::Overhead(kind) => ("overhead", overhead_name(kind).to_owned()),
+        ActivityKind::Mark(MarkKind::Start) => {
+            end = ends.get(&one.correlation).copied().unwrap_or(one.begin);
+            ("user_annotation", name)
+        }
+        ActivityKind::Mark(MarkKind::Moment) => ("cpu_instant_event", name),
+        ActivityKind::Mark(MarkKind::End) => return None,
+        // A kind that was added later has no category.
+        _ => return None,
+    };
+    let is_of_device = one.engine().is_some() || matches!(one.kind, ActivityKind::Sync(_));
+    let (process, thread) = match is_of_device {
+        true => (json!(format!("{} device {}", trace.process, one.device)), one.stream),
+        false => (json!(trace.process), one.thread),
+    };
+    let mut arguments = json!({ "correlation": one.correlation });
+    if is_of_device {
+        arguments["device"] = one.device.into();
+        arguments["context"] = one.context.into();
+        arguments["stream"] = one.stream.into();
+    }
+    if one.bytes > 0 {
+        arguments["bytes"] = one.bytes.into();
+    }
+    if let ActivityKind::Sync(kind) = one.kind {
+        arguments["cuda_sync_kind"] = wait_name(kind).into();
+    }
+    let phase = if category == "cpu_instant_event" { "i" } else { "X" };
+    Some(json!({
+        "ph": phase,
+        "cat": category,
+        "name": name,
+        "pid": process,
+        "tid": thread,
+        "ts": micros(one.begin.0.saturating_sub(base)),
+        "dur": micros(end.0.saturating_sub(one.begin.0)),
+        "args": arguments,
+    }))
+}
