@@ -77,7 +77,8 @@ impl Saved {
     /// files of `trijet trace`. With `whole`, the figures of a trace are about the whole run, and
     /// not about its steps.
     ///
-    /// # Errors `Io`; `InvalidValue` for a folder without traces.
+    /// # Errors
+    /// `Io`; `InvalidValue` for a folder without traces.
     pub fn read(path: &Path, whole: bool) -> Result<Self> {
         if path.is_dir() {
             let files = files_in(path, Injected::Trace)?;

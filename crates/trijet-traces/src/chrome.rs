@@ -11,13 +11,19 @@ use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, Proc
 /// Writes the activities of all processes. An operation that was unfinished at the end of the trace
 /// has no duration.
 ///
-/// ``` # let json = br#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "scale", "ts": 1,
-/// "dur": 2}]}"#; let trace = trijet_traces::kineto::read(&json[..])?; let mut written =
-/// Vec::new(); trijet_traces::chrome::write(&[trace], &mut written)?; let again =
-/// trijet_traces::kineto::read(written.as_slice())?; assert_eq!(again.name(&again.activities[0]),
-/// "scale"); # Ok::<(), Box<dyn std::error::Error>>(()) ```
+/// ```
+/// # let events = r#"{"ph": "X", "cat": "kernel", "name": "scale", "ts": 1, "dur": 2}"#;
+/// # let json = format!(r#"{{"traceEvents": [{events}]}}"#);
+/// let trace = trijet_traces::kineto::read(json.as_bytes())?;
+/// let mut written = Vec::new();
+/// trijet_traces::chrome::write(&[trace], &mut written)?;
+/// let again = trijet_traces::kineto::read(written.as_slice())?;
+/// assert_eq!(again.name(&again.activities[0]), "scale");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
-/// # Errors Errors of `out`.
+/// # Errors
+/// Errors of `out`.
 pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     let base = traces.iter().map(|one| one.began.0).min().unwrap_or(0);
     out.write_all(b"{\"schemaVersion\":1,")?;

@@ -32,13 +32,17 @@ const CLOCK: &str = "the times are by the clock of the host; ranks of several ho
 
 /// Reads a trace.
 ///
-/// ``` let json = r#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "scale", "ts": 10.5,
-/// "dur": 2, "args": {"device": 0, "context": 1, "stream": 7, "correlation": 3}}]}"#; let trace =
-/// trijet_traces::kineto::read(json.as_bytes())?; assert_eq!(trace.activities.len(), 1);
-/// assert_eq!(trace.name(&trace.activities[0]), "scale"); # Ok::<(), trijet_traces::TraceError>(())
+/// ```
+/// let json = r#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "scale", "ts": 10.5,
+///     "dur": 2, "args": {"device": 0, "context": 1, "stream": 7, "correlation": 3}}]}"#;
+/// let trace = trijet_traces::kineto::read(json.as_bytes())?;
+/// assert_eq!(trace.activities.len(), 1);
+/// assert_eq!(trace.name(&trace.activities[0]), "scale");
+/// # Ok::<(), trijet_traces::TraceError>(())
 /// ```
 ///
-/// # Errors The file cannot be read, is no JSON, or has no events of a GPU and no calls of CUDA.
+/// # Errors
+/// The file cannot be read, is no JSON, or has no events of a GPU and no calls of CUDA.
 pub fn read(file: impl Read) -> Result<ProcessTrace, TraceError> {
     let mut found = Found::default();
     let mut json = serde_json::Deserializer::from_reader(plain(file)?);

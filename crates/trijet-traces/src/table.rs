@@ -22,13 +22,19 @@ const COLUMNS: [&str; 12] = [
 
 /// Writes the activities of all processes.
 ///
-/// ``` # let json = br#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a,b", "ts": 1,
-/// "dur": 2}]}"#; let trace = trijet_traces::kineto::read(&json[..])?; let mut written =
-/// Vec::new(); trijet_traces::table::write(&[trace], &mut written)?; let text =
-/// String::from_utf8(written)?; assert_eq!(text.lines().nth(1),
-/// Some("0,,kernel,\"a,b\",0,0,0,0,0,1000,3000,0")); # Ok::<(), Box<dyn std::error::Error>>(()) ```
+/// ```
+/// # let events = r#"{"ph": "X", "cat": "kernel", "name": "a,b", "ts": 1, "dur": 2}"#;
+/// # let json = format!(r#"{{"traceEvents": [{events}]}}"#);
+/// let trace = trijet_traces::kineto::read(json.as_bytes())?;
+/// let mut written = Vec::new();
+/// trijet_traces::table::write(&[trace], &mut written)?;
+/// let text = String::from_utf8(written)?;
+/// assert_eq!(text.lines().nth(1), Some("0,,kernel,\"a,b\",0,0,0,0,0,1000,3000,0"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
-/// # Errors Errors of `out`.
+/// # Errors
+/// Errors of `out`.
 pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(COLUMNS)?;
