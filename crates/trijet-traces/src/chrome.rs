@@ -78,7 +78,7 @@ fn event(
         ActivityKind::Sync(kind) => ("cuda_sync", wait_name(kind).to_owned()),
         ActivityKind::Overhead(kind) => ("overhead", overhead_name(kind).to_owned()),
         ActivityKind::Mark(MarkKind::Start) => {
-            end = ends.get(&one.correlation).copied().unwrap_or(one.begin);
+            end = ends.get(&one.correlation).copied().unwrap_or(Nanos(0));
             ("user_annotation", name)
         }
         ActivityKind::Mark(MarkKind::Moment) => ("cpu_instant_event", name),
@@ -104,14 +104,17 @@ fn event(
         arguments["cuda_sync_kind"] = wait_name(kind).into();
     }
     let phase = if category == "cpu_instant_event" { "i" } else { "X" };
-    Some(json!({
+    let mut event = json!({
         "ph": phase,
         "cat": category,
         "name": name,
         "pid": process,
         "tid": thread,
         "ts": micros(one.begin.0.saturating_sub(base)),
-        "dur": micros(end.0.saturating_sub(one.begin.0)),
         "args": arguments,
-    }))
+    });
+    if phase == "X" && end.0 != 0 {
+        event["dur"] = micros(end.0.saturating_sub(one.begin.0));
+    }
+    Some(event)
 }

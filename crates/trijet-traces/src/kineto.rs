@@ -59,7 +59,8 @@ pub fn read(file: impl Read) -> Result<ProcessTrace, TraceError> {
 struct Timed {
     activity: Activity,
     begin: i64,
-    end: i64,
+    /// `None` for an operation that was unfinished when the trace ended.
+    end: Option<i64>,
 }
 
 /// The activities and names so far.
@@ -162,8 +163,7 @@ struct Event {
     tid: Option<Value>,
     ts: Option<Box<RawValue>>,
     dur: Option<Box<RawValue>>,
-    #[serde(default)]
-    args: Arguments,
+    args: Option<Arguments>,
 }
 
 /// The arguments that are read.
@@ -197,37 +197,40 @@ impl Found {
             return;
         }
         let Some(kind) = kind(event) else { return };
-        let time = |raw: Option<&RawValue>| nanoseconds(raw?.get());
-        let (begin, length) = (time(event.ts.as_deref()), time(event.dur.as_deref()));
-        let end =
-            begin.zip(length.or(Some(0))).and_then(|(begin, length)| begin.checked_add(length));
-        let (Some(begin), Some(end)) = (begin, end) else {
+        let begin = event.ts.as_deref().and_then(|time| nanoseconds(time.get()));
+        let end = event.dur.as_deref().map(|length| begin?.checked_add(nanoseconds(length.get())?));
+        let (Some(begin), None | Some(Some(_))) = (begin, end) else {
             self.without_time += 1;
             return;
         };
+        let end = end.flatten();
         let is_of_host = matches!(kind, ActivityKind::Call(_) | ActivityKind::Mark(_));
         if is_of_host {
             *self.processes.entry(small(event.pid.as_ref())).or_default() += 1;
         }
+        let none = Arguments::default();
+        let arguments = event.args.as_ref().unwrap_or(&none);
         let activity = Activity {
             kind,
             begin: Nanos(0),
             end: Nanos(0),
-            bytes: number(event.args.bytes.as_ref()).unwrap_or(0),
+            bytes: number(arguments.bytes.as_ref()).unwrap_or(0),
             name: self.name(kind, &event.name),
-            device: small(event.args.device.as_ref()),
-            context: small(event.args.context.as_ref()),
-            stream: small(event.args.stream.as_ref()),
+            device: small(arguments.device.as_ref()),
+            context: small(arguments.context.as_ref()),
+            stream: small(arguments.stream.as_ref()),
             thread: if is_of_host { small(event.tid.as_ref()) } else { 0 },
-            correlation: small(event.args.correlation.as_ref()),
+            correlation: small(arguments.correlation.as_ref()),
         };
         match kind {
             ActivityKind::Mark(_) => {
                 self.ranges = self.ranges.saturating_add(1);
                 let of_range = Activity { correlation: self.ranges, ..activity };
-                self.add(of_range, begin, begin);
+                self.add(of_range, begin, Some(begin));
                 let kind = ActivityKind::Mark(MarkKind::End);
-                self.add(Activity { kind, name: None, ..of_range }, end, end);
+                if let Some(end) = end {
+                    self.add(Activity { kind, name: None, ..of_range }, end, Some(end));
+                }
             }
             _ => self.add(activity, begin, end),
         }
@@ -240,7 +243,7 @@ impl Found {
         if has_name { self.names.of(name) } else { None }
     }
 
-    fn add(&mut self, activity: Activity, begin: i64, end: i64) {
+    fn add(&mut self, activity: Activity, begin: i64, end: Option<i64>) {
         if self.timed.len() as u64 >= ACTIVITIES_MAX {
             self.left_out += 1;
         } else {
@@ -255,9 +258,13 @@ impl Found {
             let cause = "the trace has no operation of a GPU and no call of CUDA";
             return Err(TraceError::Format(cause.to_owned()));
         };
-        let at = |time: i64| Nanos(self.base.saturating_add(time).max(0).cast_unsigned());
-        let place =
-            |one: &Timed| Activity { begin: at(one.begin), end: at(one.end), ..one.activity };
+        // 0 stands for an unknown time, so a clock that begins there is moved.
+        let base = self.base.max(1_i64.saturating_sub(first));
+        let at = |time: i64| Nanos(base.saturating_add(time).max(0).cast_unsigned());
+        let place = |one: &Timed| {
+            let end = one.end.map_or(Nanos(0), at);
+            Activity { begin: at(one.begin), end, ..one.activity }
+        };
         let activities: Vec<Activity> = self.timed.iter().map(place).collect();
         let last = activities.iter().map(|one| one.end).max().unwrap_or(Nanos(0));
         let most = self.processes.iter().max_by_key(|(process, events)| (**events, **process));
@@ -294,8 +301,9 @@ fn kind(event: &Event) -> Option<ActivityKind> {
         "cuda_runtime" | "Runtime" => ActivityKind::Call(Api::Runtime),
         "cuda_driver" => ActivityKind::Call(Api::Driver),
         "cuda_sync" => {
-            let kind = event.args.cuda_sync_kind.as_ref().and_then(Value::as_str).unwrap_or(name);
-            ActivityKind::Sync(wait(kind))
+            let arguments = event.args.as_ref();
+            let kind = arguments.and_then(|arguments| arguments.cuda_sync_kind.as_ref());
+            ActivityKind::Sync(wait(kind.and_then(Value::as_str).unwrap_or(name)))
         }
         "overhead" => ActivityKind::Overhead(overhead(name)),
         "user_annotation" => ActivityKind::Mark(MarkKind::Start),

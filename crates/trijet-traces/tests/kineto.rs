@@ -134,7 +134,22 @@ fn the_file_may_be_compressed_or_an_array() {
     assert!(matches!(error, trijet_traces::TraceError::Io(_)), "{error:?}");
 }
 
-/// What a file does not tell is in the notes, and what it tells wrongly is counted there.
+/// A trace of Chrome's own clock may begin at 0, and an event without a duration is unfinished.
+#[test]
+fn each_time_is_known_or_marked_as_unknown() {
+    let events = r#"{"ph": "X", "cat": "kernel", "name": "k", "ts": 0, "dur": 2, "args": null},
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": -3.5},
+        {"ph": "X", "cat": "user_annotation", "name": "open", "ts": 4}"#;
+    let found = read(format!(r#"{{"traceEvents": [{events}]}}"#).as_bytes()).unwrap();
+    let times: Vec<_> = found.activities.iter().map(|one| (one.begin.0, one.end.0)).collect();
+    assert_eq!(times, [(3501, 5501), (1, 0), (7501, 7501)]);
+    assert_eq!(found.began, Nanos(1));
+    let mut written = Vec::new();
+    trijet_traces::chrome::write(std::slice::from_ref(&found), &mut written).unwrap();
+    assert_eq!(read(written.as_slice()).unwrap().activities, found.activities);
+}
+
+/// Facts that a file does not tell are in the notes, and events with wrong times are counted there.
 #[test]
 fn the_notes_have_what_is_not_known() {
     let wrong = r#"{"ph": "X", "cat": "kernel", "name": "k", "ts": "now", "dur": 1}"#;

@@ -48,7 +48,7 @@ fn kept() -> Vec<Program> {
 /// `cargo xtask explore` knows this test by its name, and reads the line that it prints.
 #[test]
 fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
-    let (seeds, workers) = asked_or(0..300);
+    let (seeds, workers) = asked_or(0..200);
     let tally = explore(seeds.clone(), workers, &examine);
     println!("explored seeds={}..{} {tally}", seeds.start, seeds.end);
     if seeds.end - seeds.start >= 100 {
@@ -69,7 +69,7 @@ fn a_search_finds_whatever_drawn_orders_lead_to() {
 
 #[test]
 fn programs_compute_what_they_compute_serially_on_threads() {
-    let (seeds, workers) = asked_or(0..200);
+    let (seeds, workers) = asked_or(0..120);
     explore(seeds, workers, &|program, _| {
         computed(program, open(Executor::Threads, program), turns::Turns::Free)?;
         Ok(Tally { programs: 1, runs: 1, ..Tally::default() })
@@ -167,7 +167,7 @@ fn small_programs_have_one_outcome_in_every_order() {
         println!("left out: TRIJET_ORACLE has no `orders`");
         return;
     }
-    let (seeds, workers) = asked_or(0..300);
+    let (seeds, workers) = asked_or(0..200);
     let small = |seed| draw::draw_small(seed, false);
     let tally = explore::explore_drawn(&small, seeds, workers, &|program, _| {
         let (outcomes, runs, _) = explore::exhausted(program, 300)?;
@@ -189,7 +189,7 @@ fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
         println!("left out: TRIJET_ORACLE has no `manual`");
         return;
     }
-    let (seeds, workers) = asked_or(0..300);
+    let (seeds, workers) = asked_or(0..200);
     let small = |seed| draw::draw_small(seed, true);
     let tally = explore::explore_drawn(&small, seeds, workers, &checked::race_if_different);
     println!("by hand: {tally}");
@@ -198,5 +198,5 @@ fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
 /// The seeds of the fuzz target `program`, and random changes of them.
 #[test]
 fn programs_of_any_text_compute_what_they_compute_serially() {
-    replay::replay("program", 3000, fuzzed::check);
+    replay::replay("program", 2000, fuzzed::check);
 }
