@@ -43,7 +43,9 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
             }
         }
     }
-    out.write_all(b"\n]}\n")
+    out.write_all(b"\n]}\n")?;
+    // The caller may have a buffer, whose drop would hide an error.
+    out.flush()
 }
 
 /// The end of each named range, by the number of the range.

@@ -7,7 +7,7 @@
 //! after another, so the memory grows with the activities alone.
 
 use crate::microseconds::nanoseconds;
-use crate::names::Names;
+use crate::names::NameTable;
 use crate::words::{direction, memories, overhead, wait};
 use crate::{TraceError, plain};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ const CLOCK: &str = "the times are by the clock of the host; ranks of several ho
 /// # Errors
 /// The file cannot be read, is no JSON, or has no events of a GPU and no calls of CUDA.
 pub fn read(file: impl Read) -> Result<ProcessTrace, TraceError> {
-    let mut found = Found::default();
+    let mut found = TraceParts::default();
     let mut json = serde_json::Deserializer::from_reader(plain(file)?);
     let read = TraceObject(&mut found).deserialize(&mut json).and_then(|()| json.end());
     read.map_err(|error| match error.classify() {
@@ -65,8 +65,8 @@ struct Timed {
 
 /// The activities and names so far.
 #[derive(Debug, Default)]
-struct Found {
-    names: Names,
+struct TraceParts {
+    names: NameTable,
     timed: Vec<Timed>,
     left_out: u64,
     /// Events without a time or with a wrong one.
@@ -81,7 +81,7 @@ struct Found {
 }
 
 /// The object of the file.
-struct TraceObject<'a>(&'a mut Found);
+struct TraceObject<'a>(&'a mut TraceParts);
 
 impl<'de> DeserializeSeed<'de> for TraceObject<'_> {
     type Value = ();
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for TraceObject<'_> {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "traceEvents" => map.next_value_seed(Events(self.0))?,
+                "traceEvents" => map.next_value_seed(EventArray(self.0))?,
                 "distributedInfo" => {
                     let value: Value = map.next_value()?;
                     let rank = value.get("rank").and_then(Value::as_u64);
@@ -120,14 +120,14 @@ impl<'de> Visitor<'de> for TraceObject<'_> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, seq: S) -> Result<(), S::Error> {
-        Events(self.0).visit_seq(seq)
+        EventArray(self.0).visit_seq(seq)
     }
 }
 
 /// The array of events.
-struct Events<'a>(&'a mut Found);
+struct EventArray<'a>(&'a mut TraceParts);
 
-impl<'de> DeserializeSeed<'de> for Events<'_> {
+impl<'de> DeserializeSeed<'de> for EventArray<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -135,7 +135,7 @@ impl<'de> DeserializeSeed<'de> for Events<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Events<'_> {
+impl<'de> Visitor<'de> for EventArray<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Events<'_> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<(), S::Error> {
-        while let Some(event) = seq.next_element::<Event>()? {
+        while let Some(event) = seq.next_element::<TraceEvent>()? {
             self.0.take(&event);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for Events<'_> {
 
 /// An event. A process or a thread may be a number or a text, and a time any number.
 #[derive(Debug, Deserialize)]
-struct Event {
+struct TraceEvent {
     #[serde(default)]
     ph: String,
     #[serde(default)]
@@ -163,13 +163,13 @@ struct Event {
     tid: Option<Value>,
     ts: Option<Box<RawValue>>,
     dur: Option<Box<RawValue>>,
-    args: Option<Arguments>,
+    args: Option<EventArguments>,
 }
 
 /// The arguments that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Arguments {
+struct EventArguments {
     device: Option<Value>,
     context: Option<Value>,
     stream: Option<Value>,
@@ -191,8 +191,8 @@ fn small(value: Option<&Value>) -> u32 {
     number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
-impl Found {
-    fn take(&mut self, event: &Event) {
+impl TraceParts {
+    fn take(&mut self, event: &TraceEvent) {
         if event.ph != "X" {
             return;
         }
@@ -208,7 +208,7 @@ impl Found {
         if is_of_host {
             *self.processes.entry(small(event.pid.as_ref())).or_default() += 1;
         }
-        let none = Arguments::default();
+        let none = EventArguments::default();
         let arguments = event.args.as_ref().unwrap_or(&none);
         let activity = Activity {
             kind,
@@ -289,7 +289,7 @@ impl Found {
 }
 
 /// The kind of an event. `None` for one that is passed over.
-fn kind(event: &Event) -> Option<ActivityKind> {
+fn kind(event: &TraceEvent) -> Option<ActivityKind> {
     let name = event.name.as_str();
     Some(match event.cat.as_str() {
         "kernel" | "Kernel" => ActivityKind::Kernel,

@@ -6,12 +6,12 @@ use trijet_ledger::trace::activity::NameId;
 
 /// The names so far.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameTable {
     numbers: HashMap<String, u32>,
     pub(crate) all: Vec<String>,
 }
 
-impl Names {
+impl NameTable {
     /// The number of a name. `None` if it is empty, or if there are too many.
     pub(crate) fn of(&mut self, name: &str) -> Option<NameId> {
         let end = name.floor_char_boundary(NAME_BYTES_MAX);

@@ -71,6 +71,9 @@ fn a_copy_has_its_direction_and_both_kinds_of_memory() {
 fn each_category_has_its_kind() {
     let cases = [
         ("gpu_memset", "Memset (Device)", ActivityKind::Fill),
+        ("Memset", "Memset (Device)", ActivityKind::Fill),
+        ("Kernel", "scale", ActivityKind::Kernel),
+        ("Runtime", "cudaLaunchKernel", ActivityKind::Call(Api::Runtime)),
         ("cuda_runtime", "cudaLaunchKernel", ActivityKind::Call(Api::Runtime)),
         ("cuda_driver", "cuLaunchKernel", ActivityKind::Call(Api::Driver)),
         ("cuda_sync", "Stream Sync", ActivityKind::Sync(SyncKind::Stream)),
@@ -158,6 +161,30 @@ fn the_notes_have_what_is_not_known() {
     let notes = found.notes.join("\n");
     for part in ["cannot be answered", "clocks agree", "1 events have no time"] {
         assert!(notes.contains(part), "{notes}");
+    }
+}
+
+/// A full disk: nothing can be written.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The bytes may still be in a buffer, which hides the error when it is dropped.
+#[test]
+fn a_full_disk_is_an_error_of_the_writer() {
+    let found = [read(trace(&event("kernel", "k", "")).as_bytes()).unwrap()];
+    let json = trijet_traces::chrome::write(&found, &mut std::io::BufWriter::new(Full));
+    let csv = trijet_traces::table::write(&found, &mut std::io::BufWriter::new(Full));
+    for written in [json, csv] {
+        assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
 
 /// The form of an output, by the extension of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TraceForm {
     /// The files of the processes, joined.
     Files,
     Page,
@@ -58,7 +58,7 @@ enum Form {
     Csv,
 }
 
-impl Form {
+impl TraceForm {
     fn of(output: &Path) -> Self {
         let forms = [("html", Self::Page), ("json", Self::Json), ("csv", Self::Csv)];
         let form = forms.into_iter().find(|(extension, _)| has_extension(output, extension));
@@ -126,17 +126,17 @@ fn length(profile: &Profile) -> Nanos {
     profile.life().map_or(Nanos(0), |life| Nanos(life.end - life.start))
 }
 
-/// Writes a trace in the form of the output's name, which is not [`Form::Files`].
+/// Writes a trace in the form of the output's name, which is not [`TraceForm::Files`].
 fn write_form(
     output: &NewFile,
     traces: &[ProcessTrace],
     profile: &Profile,
     window: Option<Range<Nanos>>,
 ) -> Result<()> {
-    match Form::of(output.path()) {
-        Form::Json => output.write(|file| chrome::write(traces, &mut BufWriter::new(file))),
-        Form::Csv => output.write(|file| table::write(traces, &mut BufWriter::new(file))),
-        Form::Page | Form::Files => {
+    match TraceForm::of(output.path()) {
+        TraceForm::Json => output.write(|file| chrome::write(traces, &mut BufWriter::new(file))),
+        TraceForm::Csv => output.write(|file| table::write(traces, &mut BufWriter::new(file))),
+        TraceForm::Page | TraceForm::Files => {
             let bytes = page_of(traces, profile, window);
             output.write(|file| file.write_all(&bytes))
         }
@@ -176,7 +176,8 @@ pub(super) fn run(
             Ok(mut traces) => {
                 processes.extend(traces.iter_mut().map(|one| analyse(one, extent(options))));
                 // All other forms than the files need all traces at once.
-                let is_form = output.is_some_and(|one| Form::of(one.path()) != Form::Files);
+                let is_form =
+                    output.is_some_and(|one| TraceForm::of(one.path()) != TraceForm::Files);
                 let is_kept = outputs.memory.is_some() || is_form;
                 kept.extend(is_kept.then_some(traces));
             }
@@ -188,7 +189,7 @@ pub(super) fn run(
     let traces: Vec<_> = kept.into_iter().flatten().collect();
     let window = window(options, length(&profile));
     match output.filter(|_| missing.is_none()) {
-        Some(output) if Form::of(output.path()) != Form::Files => {
+        Some(output) if TraceForm::of(output.path()) != TraceForm::Files => {
             if let Ok(window) = &window {
                 write_form(output, &traces, &profile, window.clone())?;
             }
