@@ -22,7 +22,9 @@ class Finding:
     text: str
     """What was found, in words."""
     seconds: float
-    """An estimate of what the fix saves. Estimates of several findings overlap, and do not add up."""
+    """What the fix saves: the gain of a trace's finding, if it has one, and otherwise an estimate.
+
+    The estimates of several findings overlap, and do not add up."""
     fix: str | None
     """What to do about it."""
 
@@ -66,7 +68,12 @@ class Saved:
             ]
         else:
             all_ = [
-                Finding(one["key"], one["title"], one["cost_ns"] / 1e9, one["fix"])
+                Finding(
+                    one["key"],
+                    one["title"],
+                    (one["cost_ns"] if one["gain_ns"] is None else one["gain_ns"]) / 1e9,
+                    one["fix"],
+                )
                 for process in found["processes"]
                 for device in process["devices"]
                 for one in device["findings"]

@@ -137,6 +137,12 @@ pub(super) const EFFECTS: [&[Class]; 4] = [
 pub(super) struct ProgramCall {
     pub(super) class: Class,
     pub(super) time: Range<u64>,
+    /// The number of the thread.
+    pub(super) thread: u32,
+    /// The number that the call shares with its operation or its wait.
+    pub(super) correlation: u32,
+    /// Whether the call frees memory outside of stream order, which waits for the device.
+    pub(super) frees: bool,
 }
 
 /// The calls of one class.
@@ -176,8 +182,13 @@ impl ProgramCalls {
             let inside =
                 outer.is_some_and(|(thread, end)| thread == one.thread && one.end.0 <= end);
             if !inside {
-                let class = *classes.entry(one.name).or_insert_with(|| class(trace.name(one)));
-                calls.list.push(ProgramCall { class, time: one.begin.0..one.end.0 });
+                let (class, frees) = *classes.entry(one.name).or_insert_with(|| {
+                    let name = trace.name(one);
+                    (class(name), class(name) == Class::Alloc && name.contains("Free"))
+                });
+                let Activity { thread, correlation, .. } = *one;
+                let time = one.begin.0..one.end.0;
+                calls.list.push(ProgramCall { class, time, thread, correlation, frees });
                 outer = Some((one.thread, one.end.0));
             }
             // The reader of a trace refuses more calls than a u32 can count.
@@ -207,13 +218,23 @@ impl ProgramCalls {
         self.list.len()
     }
 
+    /// The calls, sorted by thread and start.
+    pub(super) fn list(&self) -> &[ProgramCall] {
+        &self.list
+    }
+
     /// The call that enqueued an operation.
     pub(super) fn enqueuing(&self, operation: &Activity) -> Option<&ProgramCall> {
+        self.enqueuing_index(operation).map(|index| &self.list[index])
+    }
+
+    /// The index in the list of the call that enqueued an operation.
+    pub(super) fn enqueuing_index(&self, operation: &Activity) -> Option<usize> {
         let wanted = operation.correlation;
         let after = self.by_correlation.partition_point(|(number, _)| *number <= wanted);
         let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;
         let index = usize::try_from(index).ok().filter(|_| number == wanted)?;
-        self.list.get(index)
+        (index < self.list.len()).then_some(index)
     }
 
     /// The number of calls of a class that have a part inside `window`.

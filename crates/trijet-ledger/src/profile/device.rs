@@ -6,6 +6,7 @@ use super::collectives::Communication;
 use super::engine::ProgramEngine;
 use super::findings::{self, Facts, Habit};
 use super::idle::Idle;
+use super::model::{self, Gains, RunModel};
 use super::names::readable;
 use super::operations::Operations;
 use super::steps::{FiguresOf, ProgramSteps};
@@ -80,8 +81,10 @@ pub struct DeviceProfile {
     pub kernel_stream: Option<KernelStream>,
     /// Pairs of streams: the pairs with the most time in which both had work enqueued.
     pub stream_pairs: Vec<StreamPair>,
-    /// The habits that cost time, by descending cost.
+    /// The habits that cost time. The one whose fix saves the most time is first.
     pub findings: Vec<Habit>,
+    /// The times that the fixes of the findings save together. `None` if the records have no order.
+    pub gains: Option<Gains>,
     /// The kernels with the longest total times.
     pub kernels: Vec<KernelTime>,
     /// The kernels that communicate.
@@ -113,6 +116,7 @@ impl DeviceProfile {
             kernel_stream: kernel_stream(operations),
             stream_pairs: stream_pairs::pairs(operations, facts.calls),
             findings: findings::all(operations, facts, &idle, &communication),
+            gains: None,
             idle,
             kernels: longest_kernels(operations, trace),
             communication,
@@ -122,6 +126,13 @@ impl DeviceProfile {
     /// Adds a finding about this device that results from a comparison with other devices.
     pub(super) fn add(&mut self, finding: Habit) {
         self.findings.push(finding);
+        findings::sort(&mut self.findings);
+    }
+
+    /// Sets the gains of the findings.
+    pub(super) fn set_gains(&mut self, model: &RunModel) {
+        let window = self.began.0..self.began.0.saturating_add(self.elapsed.0);
+        self.gains = model::gains::of(model, self.device, &window, &mut self.findings);
         findings::sort(&mut self.findings);
     }
 }

@@ -26,8 +26,11 @@ pub struct Habit {
     pub rule: Rule,
     /// The number of operations or calls that the finding is about.
     pub count: usize,
-    /// The time that a fix may save.
+    /// The time in which the habit kept the device from its work. A fix may save less.
     pub cost: Nanos,
+    /// The time that a replay of the run without the habit saves. `None` if the model of the run
+    /// does not have the change.
+    pub gain: Option<Nanos>,
     /// The longest intervals of the cost, on the clock of the trace, the longest first.
     pub places: Vec<Range<u64>>,
     /// The measured facts, as text.
@@ -40,7 +43,13 @@ impl Habit {
     /// A habit that costs `time`, with the fix of its rule.
     pub(super) fn new(rule: Rule, count: usize, time: &Union, seen: String) -> Self {
         let (cost, places) = cost(time);
-        Self { rule, count, cost, places, seen, fix: rule.fix() }
+        Self { rule, count, cost, gain: None, places, seen, fix: rule.fix() }
+    }
+
+    /// The time that the fix saves: the gain, or the cost if no replay has the fix.
+    #[must_use]
+    pub fn saves(&self) -> Nanos {
+        self.gain.unwrap_or(self.cost)
     }
 }
 
@@ -73,7 +82,7 @@ pub(super) struct Facts<'a> {
     pub(super) loading: Cover,
 }
 
-/// All findings that cost time, by descending cost.
+/// All findings that cost time, the most costly first.
 pub(super) fn all(
     operations: &Operations<'_>,
     facts: &Facts<'_>,
@@ -100,9 +109,9 @@ pub(super) fn all(
     found
 }
 
-/// Sorts findings by descending cost.
+/// Sorts findings by the time that their fixes save, and by their costs where this is unknown.
 pub(super) fn sort(findings: &mut [Habit]) {
-    findings.sort_by_key(|finding| Reverse(finding.cost));
+    findings.sort_by_key(|finding| Reverse((finding.saves(), finding.cost)));
 }
 
 /// The length of `time`, and its longest parts.

@@ -2,9 +2,10 @@
 //! device was idle, and the habits of the program that cost time.
 //!
 //! Every length is the length of a union of intervals, never a sum of durations. The cost of a
-//! finding is an estimate of the gain of its fix. The cost is the time in which no kernel ran while
+//! finding is the time in which no kernel ran while
 //! the operations or calls of the finding ran. For some findings, the cost is the idle time that
-//! the calls of the finding caused. Costs of findings may overlap, so the costs do not add up.
+//! the calls of the finding caused. Costs of findings may overlap, so the costs do not add up. The
+//! gain of a finding is the time that a replay of the run with the fix saves (`model`).
 //!
 //! The figures of a device are about the steps of the program: named ranges that repeat, or the
 //! part of the run in which the names of the kernels repeat.
@@ -26,6 +27,7 @@ mod findings;
 mod idle;
 mod laws;
 mod matching;
+mod model;
 mod named_steps;
 mod names;
 mod operations;
@@ -47,6 +49,7 @@ pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
 pub use findings::Habit;
 pub use idle::{Idle, IdlePart};
 pub use laws::Contradiction;
+pub use model::{Gains, TogetherGain};
 pub use names::readable as readable_name;
 pub use page::{PageOptions, page};
 pub use process::{ProcessProfile, analyse};

@@ -7,6 +7,7 @@ use super::device::DeviceProfile;
 use super::engine::Communicating;
 use super::findings::{Facts, ProcessStreams};
 use super::laws::{self, Contradiction};
+use super::model::RunModel;
 use super::names::clean;
 use super::operations::Operations;
 use super::ranges::{NamedRanges, RangeTime};
@@ -56,6 +57,8 @@ pub struct ProcessProfile {
     pub ranges: Vec<RangeTime>,
     /// The devices that executed anything.
     pub devices: Vec<DeviceProfile>,
+    /// The graph of the run, until the gains are computed.
+    pub(super) model: Option<RunModel>,
 }
 
 /// The profile of the process of `trace`. The figures of each device are about `extent`. The
@@ -118,5 +121,6 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
         span: Nanos(life.end - life.start),
         ranges: ranges.times(trace),
         devices: devices.into_iter().filter_map(of_device).collect(),
+        model: RunModel::of(trace, &calls),
     }
 }

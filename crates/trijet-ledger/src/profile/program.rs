@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::process::ProcessProfile;
-use super::ranks::{self, RankJob};
+use super::ranks::{self, LateRanks, RankJob};
 use std::ops::Range;
 
 /// The profile of a traced program.
@@ -26,9 +26,23 @@ impl Profile {
     /// ```
     #[must_use]
     pub fn of(mut processes: Vec<ProcessProfile>) -> Self {
-        let (jobs, findings) = ranks::jobs(&processes);
-        for (place, finding) in findings {
-            processes[place.process].devices[place.device].add(finding);
+        let (jobs, late) = ranks::jobs(&processes);
+        for LateRanks { place, finding, waits } in late {
+            let process = &mut processes[place.process];
+            let device = &mut process.devices[place.device];
+            if let Some(model) = &mut process.model {
+                for wait in waits {
+                    model.set_waiting(device.device, wait.start, wait.end - wait.start);
+                }
+            }
+            if let Some(finding) = finding {
+                device.add(finding);
+            }
+        }
+        for process in &mut processes {
+            // The graph of a long run takes much memory, and nothing needs it after the gains.
+            let Some(model) = process.model.take() else { continue };
+            process.devices.iter_mut().for_each(|device| device.set_gains(&model));
         }
         Self { processes, jobs }
     }

@@ -106,8 +106,18 @@ impl CommunicatingDevice<'_> {
     }
 }
 
-/// The jobs of a program, and a finding for each device that waited for a late rank.
-pub(super) fn jobs(processes: &[ProcessProfile]) -> (Vec<RankJob>, Vec<(DeviceIndex, Habit)>) {
+/// The result of the comparison of the ranks for one device.
+pub(super) struct LateRanks {
+    pub(super) place: DeviceIndex,
+    /// The finding, if the device waited for a late rank.
+    pub(super) finding: Option<Habit>,
+    /// The times in nanoseconds in which a kernel waited for a later rank. Each begins with the
+    /// kernel.
+    pub(super) waits: Vec<Range<u64>>,
+}
+
+/// The jobs of a program, and the waits of each device for late ranks.
+pub(super) fn jobs(processes: &[ProcessProfile]) -> (Vec<RankJob>, Vec<LateRanks>) {
     let mut workers = Vec::new();
     for (at, process) in processes.iter().enumerate() {
         for (number, device) in process.devices.iter().enumerate() {
@@ -228,7 +238,7 @@ fn job(
     order: &[usize],
     communicators: &[&RankCommunicator],
     numbered: bool,
-) -> (RankJob, Vec<(DeviceIndex, Habit)>) {
+) -> (RankJob, Vec<LateRanks>) {
     let mut waits = Waits::of(order, communicators);
     let splits = waits.splits(workers, order);
     let mut ranks: Vec<Rank> = Vec::new();
@@ -249,8 +259,10 @@ fn job(
         ranks[rank].several = found.several;
         exposed.push(found.collectives);
     }
-    let findings = order.iter().zip(&splits).enumerate().filter_map(|(rank, (&at, split))| {
-        Some((workers[at].place, finding(rank, &ranks, split, exposed[rank])?))
+    let findings = order.iter().zip(&splits).enumerate().map(|(rank, (&at, split))| LateRanks {
+        place: workers[at].place,
+        finding: finding(rank, &ranks, split, exposed[rank]),
+        waits: waits.parts[rank].waits.iter().map(|wait| wait.time.clone()).collect(),
     });
     let findings = findings.collect();
     let kernels = order.iter().map(|&at| workers[at].communication().count).sum();

@@ -4,6 +4,7 @@
 use super::device::{DeviceProfile, KernelStream};
 use super::findings::Habit;
 use super::laws::Contradiction;
+use super::model::Gains;
 use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranges::RangeTime;
@@ -218,9 +219,15 @@ impl Display for DeviceProfile {
         }
         self.stream_pairs.iter().try_for_each(|pair| line(f, 6, &pair.sentence()))?;
         if !self.findings.is_empty() {
-            writeln!(f, "    remarks by cost (costs may overlap, so they do not add up):")?;
+            writeln!(
+                f,
+                "    remarks by gain, or by cost without a gain (costs may overlap, so they do not add up):"
+            )?;
         }
         self.findings.iter().try_for_each(|finding| write!(f, "{finding}"))?;
+        for sentence in self.gains.iter().flat_map(Gains::sentences) {
+            line(f, 4, &sentence)?;
+        }
         if !self.kernels.is_empty() {
             writeln!(f, "    kernels by total time:")?;
         }
@@ -321,6 +328,29 @@ impl StreamPair {
     }
 }
 
+impl Gains {
+    /// The sentences about the replays: the error of the model, and a sentence for each fix that is
+    /// added to the fixes before it. Empty if no fix saves time.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        if self.together.is_empty() {
+            return Vec::new();
+        }
+        let Self { measured, replayed, together } = self;
+        let error = self.error() * 100.0;
+        let error = format!("{:.1} % {}", error.abs(), if error < 0.0 { "less" } else { "more" });
+        let mut sentences = vec![format!(
+            "what the fixes save together, in replays of the run; the replay without a change takes \
+             {replayed}, {error} than the measured {measured}:"
+        )];
+        for one in together {
+            let rules: Vec<&str> = one.rules.iter().map(|rule| rule.name()).collect();
+            let share = percent_of(one.gain, *measured);
+            sentences.push(format!("  {} shorter ({share}): {}", one.gain, rules.join(" + ")));
+        }
+        sentences
+    }
+}
+
 impl RankJob {
     /// The sentences about all ranks.
     pub(super) fn sentences(&self) -> [String; 3] {
@@ -393,7 +423,11 @@ impl Display for Habit {
         let (name, title) = (self.rule.name(), self.rule.title());
         writeln!(f, "    {name:<19}{:>12}{:>9} x  {title}", self.cost, self.count)?;
         line(f, 8, &self.seen)?;
-        line(f, 8, &format!("fix: {}", self.fix))
+        line(f, 8, &format!("fix: {}", self.fix))?;
+        match self.gain {
+            Some(gain) => line(f, 8, &format!("gain: {gain} in a replay of the run with the fix")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use trijet_ledger::profile::{
-    DeviceProfile, FiguresOf, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank,
+    DeviceProfile, FiguresOf, Gains, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank,
     RankJob, StreamPair,
 };
 
@@ -121,6 +121,7 @@ fn device(one: &DeviceProfile) -> Value {
             "title": finding.rule.title(),
             "count": finding.count,
             "cost_ns": finding.cost.0,
+            "gain_ns": finding.gain.map(|gain| gain.0),
             "places_ns": finding.places.iter().map(|p| [p.start, p.end]).collect::<Vec<_>>(),
             "seen": finding.seen,
             "fix": finding.fix,
@@ -157,7 +158,21 @@ fn device(one: &DeviceProfile) -> Value {
         "engines": engines.collect::<Vec<_>>(),
         "idle": idle(&one.idle),
         "findings": findings.collect::<Vec<_>>(),
+        "gains": one.gains.as_ref().map(gains),
         "kernels": kernels.collect::<Vec<_>>(),
+    })
+}
+
+fn gains(one: &Gains) -> Value {
+    let together = one.together.iter().map(|one| {
+        let rules: Vec<&str> = one.rules.iter().map(|rule| rule.name()).collect();
+        json!({ "keys": rules, "gain_ns": one.gain.0 })
+    });
+    json!({
+        "measured_ns": one.measured.0,
+        "replayed_ns": one.replayed.0,
+        "error": one.error(),
+        "together": together.collect::<Vec<_>>(),
     })
 }
 

@@ -5,6 +5,7 @@ mod ranges;
 mod timeline;
 
 use super::device::{DeviceProfile, KernelStream};
+use super::model::Gains;
 use super::process::ProcessProfile;
 use super::program::Profile;
 use super::ranks::{Rank, RankJob};
@@ -136,9 +137,9 @@ fn remarks_of(process: &ProcessProfile) -> Vec<String> {
 fn verdict(processes: &[ProcessProfile]) -> String {
     let devices: Vec<&DeviceProfile> = processes.iter().flat_map(|one| &one.devices).collect();
     let busy = devices.iter().map(|device| percent(device.busy, device.elapsed));
-    let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.cost);
+    let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.saves());
     let cost = costly.map_or(String::new(), |finding| {
-        format!("; the most costly remark is {}, {}", finding.rule.name(), finding.cost)
+        format!("; the most costly remark is {}, {}", finding.rule.name(), finding.saves())
     });
     match devices.as_slice() {
         [] => "no operation on a GPU was traced".to_owned(),
@@ -223,7 +224,15 @@ fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Sec
     let notes = device.findings.iter().map(|finding| Note {
         cost: finding.cost.to_string(),
         name: NoteName::Rule(finding.rule.name()),
-        text: format!("{} x {}: {}", finding.count, finding.rule.title(), finding.seen),
+        text: format!(
+            "{} x {}: {}{}",
+            finding.count,
+            finding.rule.title(),
+            finding.seen,
+            finding
+                .gain
+                .map_or(String::new(), |gain| format!("; a replay with the fix saves {gain}"))
+        ),
         fix: Some(finding.fix),
         links: finding.places.iter().map(on_page).collect(),
     });
@@ -259,6 +268,7 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
     lines.extend(device.limit_sentence());
     lines.extend(device.kernel_stream.map(KernelStream::sentence));
     lines.extend(device.stream_pairs.iter().map(|pair| format!("streams {}", pair.sentence())));
+    lines.extend(device.gains.iter().flat_map(Gains::sentences));
     lines
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod laws;
+mod model;
 mod ranges;
 mod ranks;
 mod steps;
@@ -12,7 +13,7 @@ use crate::base::units::Nanos;
 use crate::trace::StreamClass;
 use crate::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
-    ProcessTrace, StreamInfo,
+    ProcessTrace, StreamInfo, SyncKind,
 };
 
 /// A trace under construction. Its times start 1 ms after zero, because zero means an unknown time.

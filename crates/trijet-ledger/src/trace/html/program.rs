@@ -48,7 +48,7 @@ impl ProgramPage {
             "verdict" => sections::verdict(&self.verdict, self.remarks.iter().cloned()),
             "ranks" => self.ranks(),
             "engines" => self.engines(),
-            "lost" => "Remarks by cost (costs may overlap)".to_owned(),
+            "lost" => "Remarks by gain or cost (costs may overlap)".to_owned(),
             "losses" => self.habits(),
             "more" => "Kernels and named ranges".to_owned(),
             "remarks" => self.kernels(),

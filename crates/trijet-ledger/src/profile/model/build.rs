@@ -1,0 +1,415 @@
+//! The graph of a run, from the records of its trace.
+#![forbid(unsafe_code)]
+
+use super::super::activities::is_timed;
+use super::super::calls::{Class, ProgramCalls};
+use super::edges::{CallOf, EdgeKind, Moments, RunEdge, WaitOf};
+use super::host::HostOrder;
+use super::run::{CopyRate, Placed, RunModel};
+use super::sorted::SortedTrace;
+use super::waits::{CLOCKS_NS, CallWait, is_staged};
+use crate::trace::StreamClass;
+use crate::trace::activity::{
+    Activity, ActivityKind, CopyDirection, MemoryKind, OverheadKind, ProcessTrace,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Maximum time in nanoseconds from the end of a call to the start of its operation that the launch
+/// explains, and maximum gap between two operations of a stream.
+const LATENCY_MAX_NS: u64 = 20_000;
+/// Maximum time in nanoseconds from the end of an operation to the return of a call that waits for
+/// it.
+const RETURN_MAX_NS: u64 = 100_000;
+/// The time in nanoseconds of a call that has nothing to wait for.
+const CALL_NS: u64 = 2_000;
+/// Maximum number of operations that are searched for one that another operation follows.
+const SEARCHED_MAX: usize = 8;
+
+/// Delays of a program, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Typical {
+    /// The median time from the start of a call to the start of its operation, among operations
+    /// whose stream was idle.
+    latency: u64,
+    /// The median gap between two operations of a stream, among operations that were enqueued
+    /// before the first one ended.
+    gap: u64,
+}
+
+/// The operations before an operation.
+struct Earlier {
+    /// The last one of its stream.
+    stream: Option<usize>,
+    /// The last one of its stream that is no copy between host and device.
+    kernel: Option<usize>,
+    /// The last one of its copy engine, if it is in another stream.
+    engine: Option<usize>,
+}
+
+/// An edge to the start of an operation, with the measured time of the moment that it comes from.
+struct Timed {
+    from: u32,
+    at: u64,
+    delay: u64,
+    kind: EdgeKind,
+}
+
+/// The parts of a graph.
+struct Builder<'a> {
+    trace: &'a SortedTrace<'a>,
+    /// See [`RunModel::loading`].
+    loading: HashMap<u32, u64>,
+    edges: Vec<(u32, RunEdge)>,
+}
+
+impl RunModel {
+    /// The model of a process. `None` without operations with known times, or if the records have
+    /// no order.
+    pub(in crate::profile) fn of(trace: &ProcessTrace, calls: &ProgramCalls) -> Option<Self> {
+        let sorted = SortedTrace::of(trace, calls)?;
+        Builder { trace: &sorted, loading: HashMap::new(), edges: Vec::new() }.model()
+    }
+}
+
+impl Builder<'_> {
+    fn add(&mut self, from: u32, to: u32, delay: u64, kind: EdgeKind) {
+        self.edges.push((to, RunEdge { from, delay, kind }));
+    }
+
+    pub(super) fn model(mut self) -> Option<RunModel> {
+        self.loading = self.loads();
+        self.add_calls();
+        self.add_operations();
+        self.add_legacy();
+        let count = 2 * (self.trace.calls.len() + self.trace.operations.len()) + 1;
+        let moments = Moments::of(count, &self.edges)?;
+        let rate = |wanted: CopyDirection| {
+            let pinned = |one: &&Activity| {
+                matches!(one.kind, ActivityKind::Copy { direction, from, to } if direction == wanted
+                    && (from == MemoryKind::Pinned || to == MemoryKind::Pinned))
+            };
+            CopyRate::fastest(self.trace.operations.iter().map(|one| one.activity).filter(pinned))
+        };
+        let rates = [rate(CopyDirection::Upload), rate(CopyDirection::Download)];
+        let placed = self.trace.operations.iter().enumerate().map(|(at, one)| Placed {
+            device: one.activity.device,
+            time: one.begin()..one.end(),
+            begin: self.trace.of_operation(at),
+        });
+        let operations = placed.collect();
+        let loading = self.loading;
+        Some(RunModel { moments, operations, loading, waiting: HashMap::new(), rates })
+    }
+
+    /// The parts of calls in which kernels or modules were loaded, by the moment of the end of the
+    /// call, and by the moments of the starts of its operations. A load counts for the last call
+    /// that began before it.
+    fn loads(&self) -> HashMap<u32, u64> {
+        let mut found: HashMap<u32, u64> = HashMap::new();
+        let mut by_begin: Vec<usize> = (0..self.trace.calls.len()).collect();
+        by_begin.sort_by_key(|&at| self.trace.calls[at].time.start);
+        for one in self.trace.of.activities.iter().filter(|one| is_timed(one)) {
+            let loads = [OverheadKind::LazyLoading, OverheadKind::ModuleLoading];
+            if !matches!(one.kind, ActivityKind::Overhead(kind) if loads.contains(&kind)) {
+                continue;
+            }
+            let begun =
+                by_begin.partition_point(|&at| self.trace.calls[at].time.start <= one.begin.0);
+            let around = by_begin[..begun].iter().rev().take(SEARCHED_MAX);
+            let around = { around }.find(|&&at| self.trace.calls[at].time.end >= one.end.0);
+            if let Some(&at) = around {
+                let ops =
+                    self.trace.enqueued_by(at).into_iter().map(|one| self.trace.of_operation(one));
+                for moment in ops.chain([self.trace.of_call(at) + 1]) {
+                    let sum = found.entry(moment).or_default();
+                    *sum = sum.saturating_add(one.end.0 - one.begin.0);
+                }
+            }
+        }
+        found
+    }
+
+    fn add_calls(&mut self) {
+        let order = HostOrder::of(self.trace.calls);
+        for (at, call) in self.trace.calls.iter().enumerate() {
+            let begin = self.trace.of_call(at);
+            match order.previous(at) {
+                Some(previous) => {
+                    let delay =
+                        call.time.start.saturating_sub(self.trace.calls[previous.call].time.end);
+                    self.add(
+                        self.trace.of_call(previous.call) + 1,
+                        begin,
+                        delay,
+                        EdgeKind::Program,
+                    );
+                    if let Some(own) = order.on_thread(at).filter(|_| previous.is_of_another) {
+                        self.add(self.trace.of_call(own) + 1, begin, 0, EdgeKind::Program);
+                    }
+                }
+                None => self.add(0, begin, call.time.start - self.trace.start, EdgeKind::Start),
+            }
+            self.add_call(at);
+        }
+    }
+
+    /// Adds the edges to the end of a call: from its start, and from the operations that it waits
+    /// for.
+    fn add_call(&mut self, at: usize) {
+        let calls = self.trace.calls;
+        let call = &calls[at];
+        let (begin, length) = (self.trace.of_call(at), call.time.end - call.time.start);
+        let own = self.trace.enqueued_by(at);
+        let is_staged = own.iter().any(|&one| is_staged(self.trace.operations[one].activity.kind));
+        let of = match call.class {
+            Class::DeviceSync | Class::StreamSync => CallOf::Sync,
+            Class::CopySync => CallOf::Copy,
+            Class::CopyAsync if is_staged => CallOf::Staged,
+            Class::Alloc => CallOf::Allocation,
+            _ if own.is_empty() => CallOf::Other,
+            _ => CallOf::Enqueue,
+        };
+        let mut delay = length;
+        if let Some(CallWait { of, operations }) = self.trace.awaited(at) {
+            let latest = operations.iter().map(|&one| self.trace.operations[one].end()).max();
+            let latest = latest.unwrap_or(0);
+            // A call that copies or allocates works on the host after the wait.
+            let explained = match of {
+                _ if latest <= call.time.start => CALL_NS,
+                WaitOf::Sync => RETURN_MAX_NS,
+                _ => u64::MAX,
+            };
+            let tail = call.time.end.saturating_sub(latest).min(explained);
+            for one in operations {
+                let (moment, kind) = (self.trace.of_operation(one), EdgeKind::Awaited(of));
+                let end = self.trace.operations[one].end();
+                if end > call.time.end {
+                    // Within the error of the clocks, the call returned with the operation.
+                    let begun = self.trace.operations[one].begin().min(call.time.end);
+                    self.add(moment, begin + 1, call.time.end - begun, kind);
+                } else {
+                    self.add(moment + 1, begin + 1, tail.min(call.time.end - end), kind);
+                }
+            }
+            if latest > call.time.start {
+                delay = delay.min(CALL_NS);
+            }
+        }
+        self.add(begin, begin + 1, delay, EdgeKind::Call(of));
+    }
+
+    /// For each operation with a known call, the start of the call without the loading of kernels,
+    /// the end of the operation before it in its stream, and its own start.
+    fn launches(&self) -> impl Iterator<Item = [u64; 3]> {
+        self.trace.streams.values().flat_map(move |list| {
+            list.iter().enumerate().filter_map(move |(at, &one)| {
+                let load = self.loading.get(&self.trace.of_operation(one)).copied().unwrap_or(0);
+                let called = self.trace.calls[self.trace.operations[one].call?]
+                    .time
+                    .start
+                    .saturating_add(load);
+                let free =
+                    at.checked_sub(1).map_or(0, |last| self.trace.operations[list[last]].end());
+                Some([called, free, self.trace.operations[one].begin()])
+            })
+        })
+    }
+
+    /// The typical delays of this program.
+    fn typical(&self) -> Typical {
+        let median = |mut list: Vec<u64>| {
+            list.sort_unstable();
+            list.get(list.len() / 2).map_or(CALL_NS, |median| (*median).min(LATENCY_MAX_NS))
+        };
+        let idle = self.launches().filter(|[called, free, _]| free <= called);
+        let latency = median(idle.map(|[called, _, begin]| begin.saturating_sub(called)).collect());
+        let is_queued = |[called, free, _]: &[u64; 3]| called.saturating_add(latency) <= *free;
+        let queued = self.launches().filter(is_queued);
+        let gap = median(queued.map(|[_, free, begin]| begin.saturating_sub(free)).collect());
+        Typical { latency, gap }
+    }
+
+    fn add_operations(&mut self) {
+        let typical = self.typical();
+        // The copies of a direction share an engine.
+        let mut on_engine: HashMap<(u32, CopyDirection), usize> = HashMap::new();
+        let mut on_stream: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut last_kernels: HashMap<(u32, u32), usize> = HashMap::new();
+        for at in 0..self.trace.operations.len() {
+            let one = &self.trace.operations[at];
+            let (stream, is_copy) = (one.stream(), one.is_copy());
+            let mut kind = EdgeKind::Run;
+            let mut engine = None;
+            if let ActivityKind::Copy { direction, .. } = one.activity.kind {
+                let before = on_engine.insert((one.activity.device, direction), at);
+                engine = before.filter(|_| is_copy);
+                if is_staged(one.activity.kind) {
+                    kind = EdgeKind::StagedCopy { direction, bytes: one.activity.bytes };
+                }
+            }
+            let (moment, length) = (self.trace.of_operation(at), one.end() - one.begin());
+            self.add(moment, moment + 1, length, kind);
+            let earlier = Earlier {
+                stream: on_stream.insert(stream, at),
+                kernel: last_kernels.get(&stream).copied(),
+                engine: engine.filter(|&before| self.trace.operations[before].stream() != stream),
+            };
+            if !is_copy {
+                last_kernels.insert(stream, at);
+            }
+            let edges = self.edges_to(at, &earlier, typical);
+            self.add_known(at, edges);
+        }
+    }
+
+    /// The edges to the start of an operation that its records state: from its call, and from the
+    /// operations of its stream and its engine.
+    fn edges_to(&self, at: usize, earlier: &Earlier, typical: Typical) -> Vec<Timed> {
+        let operation = &self.trace.operations[at];
+        let begin = operation.begin();
+        let end_of = |one: Option<usize>| one.map_or(0, |one| self.trace.operations[one].end());
+        let called = operation.call.map(|call| (call, self.trace.calls[call].time.clone()));
+        let called = called.filter(|(_, time)| time.start <= begin);
+        let free = end_of(earlier.stream).max(end_of(earlier.engine));
+        let gap = begin.saturating_sub(free);
+        // An operation that starts long after the one before it has waited for its launch.
+        let is_launched = called.as_ref().is_some_and(|(_, time)| {
+            free <= time.start || gap > typical.gap.saturating_add(CLOCKS_NS)
+        });
+        let mut found = Vec::new();
+        if let Some((call, time)) = called {
+            let explained = if is_launched {
+                (time.end - time.start).saturating_add(LATENCY_MAX_NS)
+            } else {
+                // The kernel starts after its call has loaded it.
+                let load = self.loading.get(&self.trace.of_operation(at)).copied().unwrap_or(0);
+                typical.latency.saturating_add(load)
+            };
+            let delay = (begin - time.start).min(explained);
+            let (from, kind) = (self.trace.of_call(call), EdgeKind::Launch);
+            found.push(Timed { from, at: time.start, delay, kind });
+        }
+        if let Some(last) = earlier.stream {
+            let is_copy = [self.trace.operations[last].is_copy(), operation.is_copy()];
+            let kind = EdgeKind::Stream { is_copy };
+            let (from, end) = (self.trace.of_operation(last), self.trace.operations[last].end());
+            if end > begin {
+                let at = self.trace.operations[last].begin();
+                found.push(Timed { from, at, delay: begin - at, kind });
+            } else {
+                let explained = if is_launched { typical.gap } else { LATENCY_MAX_NS };
+                let delay = (begin - end).min(explained);
+                found.push(Timed { from: from + 1, at: end, delay, kind });
+            }
+        }
+        let kernel = earlier.kernel.filter(|&one| Some(one) != earlier.stream);
+        let of_kernel = EdgeKind::Stream { is_copy: [false, operation.is_copy()] };
+        for (one, kind) in [(kernel, of_kernel), (earlier.engine, EdgeKind::Between)] {
+            if let Some(one) = one.filter(|&one| self.trace.operations[one].end() <= begin) {
+                let (from, at) =
+                    (self.trace.of_operation(one) + 1, self.trace.operations[one].end());
+                found.push(Timed { from, at, delay: 0, kind });
+            }
+        }
+        found
+    }
+
+    /// Adds the edges to the start of an operation, and one to explain a later start.
+    fn add_known(&mut self, at: usize, mut edges: Vec<Timed>) {
+        let (begin, moment) = (self.trace.operations[at].begin(), self.trace.of_operation(at));
+        let (binding, ready) = edges.iter().enumerate().fold((None, 0), |best, (at, edge)| {
+            let ready = edge.at.saturating_add(edge.delay);
+            if best.0.is_none() || ready > best.1 { (Some(at), ready) } else { best }
+        });
+        let late = begin.saturating_sub(ready);
+        match binding {
+            None => {
+                let delay = begin.saturating_sub(self.trace.start);
+                edges.push(Timed { from: 0, at: self.trace.start, delay, kind: EdgeKind::Start });
+            }
+            Some(binding) => match self.followed(at, ready).filter(|_| late > CLOCKS_NS) {
+                Some((from, time)) => {
+                    let kind = EdgeKind::Between;
+                    edges.push(Timed { from, at: time, delay: begin - time, kind });
+                }
+                None if late <= LATENCY_MAX_NS => edges[binding].delay += late,
+                None => {}
+            },
+        }
+        for Timed { from, delay, kind, .. } in edges {
+            self.add(from, moment, delay, kind);
+        }
+    }
+
+    /// The moment of another stream, and its time, that an operation waited for, although it was
+    /// ready at `ready`: the end of an operation directly before its start, or the start of an
+    /// operation that ran at that time. An event or the multiprocessors kept the operation waiting.
+    /// The trace does not tell which.
+    fn followed(&self, at: usize, ready: u64) -> Option<(u32, u64)> {
+        let (begin, stream) =
+            (self.trace.operations[at].begin(), self.trace.operations[at].stream());
+        let is_other = |one: &usize| self.trace.operations[*one].stream() != stream;
+        let ended =
+            self.trace.by_end.partition_point(|&one| self.trace.operations[one].end() <= begin);
+        let mut latest = self.trace.by_end[..ended].iter().rev().take(SEARCHED_MAX).copied();
+        let is_near =
+            |one: &usize| self.trace.operations[*one].end().saturating_add(LATENCY_MAX_NS) >= begin;
+        if let Some(one) = latest.find(|one| is_other(one) && is_near(one)) {
+            return Some((self.trace.of_operation(one) + 1, self.trace.operations[one].end()));
+        }
+        let mut earlier = (0..at).rev().take(SEARCHED_MAX);
+        let ran = |one: &usize| {
+            let operation = &self.trace.operations[*one];
+            operation.end() > begin && operation.begin().saturating_add(LATENCY_MAX_NS) >= ready
+        };
+        let one = earlier.find(|one| is_other(one) && ran(one))?;
+        Some((self.trace.of_operation(one), self.trace.operations[one].begin()))
+    }
+
+    /// Adds the order between the legacy stream and the blocking streams of each context.
+    fn add_legacy(&mut self) {
+        let legacy: HashSet<(u32, u32)> =
+            self.trace.of.contexts.iter().map(|info| (info.context, info.null_stream)).collect();
+        let blocking: HashSet<(u32, u32)> = self
+            .trace
+            .of
+            .streams
+            .iter()
+            .filter(|info| info.class == Some(StreamClass::Blocking))
+            .map(|info| (info.context, info.stream))
+            .collect();
+        if blocking.is_empty() {
+            return;
+        }
+        let mut enqueued: Vec<usize> = (0..self.trace.operations.len()).collect();
+        enqueued.sort_by_key(|&at| (self.trace.enqueued_at(at), self.trace.operations[at].begin()));
+        let mut last: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        for at in enqueued {
+            let stream = self.trace.operations[at].stream();
+            let (is_legacy, is_blocking) = (legacy.contains(&stream), blocking.contains(&stream));
+            let begin = self.trace.operations[at].begin();
+            let before: Vec<usize> = last
+                .iter()
+                .filter(|(other, _)| other.0 == stream.0 && **other != stream)
+                .filter(|(other, _)| {
+                    if is_legacy {
+                        blocking.contains(other)
+                    } else {
+                        is_blocking && legacy.contains(other)
+                    }
+                })
+                .map(|(_, one)| *one)
+                .filter(|&one| self.trace.operations[one].end() <= begin)
+                .collect();
+            for one in before {
+                self.add(
+                    self.trace.of_operation(one) + 1,
+                    self.trace.of_operation(at),
+                    0,
+                    EdgeKind::Legacy,
+                );
+            }
+            last.insert(stream, at);
+        }
+    }
+}

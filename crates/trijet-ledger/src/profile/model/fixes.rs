@@ -1,0 +1,162 @@
+//! RunFixes of a run: what each fix removes from the graph.
+#![forbid(unsafe_code)]
+
+use super::edges::{CallOf, EdgeKind, RunEdge, WaitOf, index};
+use super::run::{Placed, RunModel, length, of_link};
+use crate::base::lint::Rule;
+use crate::trace::activity::CopyDirection;
+
+/// The time in nanoseconds of a call that enqueues one operation or waits for nothing.
+const CALL_NS: u64 = 2_000;
+/// Maximum time in nanoseconds of the program's code between two calls that is no delay of its own.
+const PROGRAM_MAX_NS: u64 = 50_000;
+
+/// A fix of a habit, as a change of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunFix {
+    /// Copies from and to pageable memory are page-locked and asynchronous.
+    PageLock,
+    /// The host waits for no stream, event or device.
+    NoWaits,
+    /// Copies that the host waits for are asynchronous and page-locked.
+    NoCopyWaits,
+    /// No memory is allocated or freed outside of stream order.
+    NoAllocations,
+    /// All kernels are loaded before the run.
+    Loaded,
+    /// The program's code between calls takes no longer than between launches.
+    EarlyHost,
+    /// A graph enqueues operations: their calls and the code between them take no time.
+    Graph,
+    /// Copies between host and device do not wait for kernels of their stream, nor kernels for
+    /// downloads.
+    CopyStream,
+    /// The legacy stream delays no other stream.
+    NoLegacy,
+    /// No rank is late.
+    NoLateRank,
+}
+
+impl RunFix {
+    const ALL: [Self; 10] = [
+        Self::PageLock,
+        Self::NoWaits,
+        Self::NoCopyWaits,
+        Self::NoAllocations,
+        Self::Loaded,
+        Self::EarlyHost,
+        Self::Graph,
+        Self::CopyStream,
+        Self::NoLegacy,
+        Self::NoLateRank,
+    ];
+
+    /// The fix of a rule, if the model has it.
+    pub(super) fn of(rule: Rule) -> Option<Self> {
+        match rule {
+            Rule::Pageable => Some(Self::PageLock),
+            Rule::OverSync => Some(Self::NoWaits),
+            Rule::SyncCopy => Some(Self::NoCopyWaits),
+            Rule::SyncAlloc => Some(Self::NoAllocations),
+            Rule::FirstUseLoad => Some(Self::Loaded),
+            Rule::ExposedCopy => Some(Self::CopyStream),
+            Rule::LegacyBarrier => Some(Self::NoLegacy),
+            Rule::LateRank => Some(Self::NoLateRank),
+            _ => None,
+        }
+    }
+}
+
+/// A set of fixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RunFixes(u16);
+
+impl RunFixes {
+    pub(super) fn with(self, fix: RunFix) -> Self {
+        let at = RunFix::ALL.iter().position(|one| *one == fix).unwrap_or(0);
+        Self(self.0 | 1 << at)
+    }
+
+    fn has(self, fix: RunFix) -> bool {
+        self.with(fix) == self
+    }
+
+    /// The delay of an edge to `moment` in the run with the fixes.
+    /// `None` if a fix removes the edge.
+    pub(super) fn delay(self, model: &RunModel, moment: u32, edge: &RunEdge) -> Option<u64> {
+        if self == Self::default() {
+            return Some(edge.delay);
+        }
+        match edge.kind {
+            EdgeKind::Awaited(of) => self.of_wait(of).then_some(edge.delay),
+            EdgeKind::Call(of) => {
+                Some(self.of_call(self.without_load(model, moment, edge.delay), of))
+            }
+            EdgeKind::Launch => Some(self.without_load(model, moment, edge.delay)),
+            EdgeKind::Program if self.has(RunFix::Graph) && edge.delay <= PROGRAM_MAX_NS => Some(0),
+            EdgeKind::Program if self.has(RunFix::EarlyHost) => {
+                Some(edge.delay.min(PROGRAM_MAX_NS))
+            }
+            EdgeKind::Stream { is_copy: [from, to] } => {
+                let apart = self.has(RunFix::CopyStream) && from != to;
+                (!apart || from).then_some(edge.delay)
+            }
+            EdgeKind::Legacy => (!self.has(RunFix::NoLegacy)).then_some(edge.delay),
+            EdgeKind::Run if self.has(RunFix::NoLateRank) => {
+                Some(edge.delay - model.waiting.get(&moment).copied().unwrap_or(0).min(edge.delay))
+            }
+            EdgeKind::StagedCopy { direction, bytes } if self.page_locks() => {
+                let rate = of_link(direction).and_then(|at| model.rates[at]);
+                let length = rate.map_or(edge.delay, |rate| rate.time_of(bytes));
+                Some(edge.delay.min(length))
+            }
+            _ => Some(edge.delay),
+        }
+    }
+
+    fn page_locks(self) -> bool {
+        self.has(RunFix::PageLock) || self.has(RunFix::NoCopyWaits)
+    }
+
+    /// Whether a wait remains. Page-locking a download does not remove the need to wait for it.
+    fn of_wait(self, of: WaitOf) -> bool {
+        match of {
+            WaitOf::Sync => !self.has(RunFix::NoWaits),
+            WaitOf::Copy => !self.has(RunFix::NoCopyWaits),
+            WaitOf::Staged(CopyDirection::Upload) => !self.has(RunFix::PageLock),
+            WaitOf::Staged(_) => true,
+            WaitOf::Allocation => !self.has(RunFix::NoAllocations),
+        }
+    }
+
+    /// The delay without the time in which the call loaded kernels.
+    fn without_load(self, model: &RunModel, moment: u32, delay: u64) -> u64 {
+        let loading = model.loading.get(&moment).filter(|_| self.has(RunFix::Loaded));
+        delay - loading.copied().unwrap_or(0).min(delay)
+    }
+
+    /// The time of a call.
+    fn of_call(self, delay: u64, of: CallOf) -> u64 {
+        let cut = match of {
+            CallOf::Sync => self.has(RunFix::NoWaits),
+            CallOf::Copy => self.has(RunFix::NoCopyWaits),
+            CallOf::Staged => self.has(RunFix::PageLock),
+            CallOf::Allocation => self.has(RunFix::NoAllocations),
+            CallOf::Enqueue | CallOf::Other => false,
+        };
+        match of {
+            CallOf::Enqueue if self.has(RunFix::Graph) => 0,
+            _ if cut => delay.min(CALL_NS),
+            _ => delay,
+        }
+    }
+}
+
+impl RunModel {
+    /// The time in nanoseconds from the first start to the last end of these operations in the run
+    /// with these fixes.
+    pub(super) fn replay(&self, operations: &[&Placed], fixes: RunFixes) -> u64 {
+        let times = self.moments.times(|moment, edge| fixes.delay(self, moment, edge));
+        length(operations.iter().map(|one| [times[index(one.begin)], times[index(one.begin + 1)]]))
+    }
+}

@@ -1,0 +1,89 @@
+//! The graph of the run of a process, with the facts that fixes need.
+#![forbid(unsafe_code)]
+
+use super::edges::Moments;
+use crate::trace::activity::{Activity, CopyDirection};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The time and the device of an operation of the graph, and its moments.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    pub(super) device: u32,
+    pub(super) time: Range<u64>,
+    /// The moment of the start. The moment of the end has the next number.
+    pub(super) begin: u32,
+}
+
+/// The graph of the run of one process.
+#[derive(Debug)]
+pub(in crate::profile) struct RunModel {
+    pub(super) moments: Moments,
+    /// The operations, sorted by start.
+    pub(super) operations: Vec<Placed>,
+    /// The part of a call in nanoseconds in which kernels or modules were loaded, by the moment of
+    /// the end of the call and by the moments of the starts of its operations.
+    pub(super) loading: HashMap<u32, u64>,
+    /// The part of a collective in nanoseconds in which its rank waited for a later rank, by the
+    /// moment of the end of the kernel.
+    pub(super) waiting: HashMap<u32, u64>,
+    /// The rates of copies from or to page-locked memory, for uploads and downloads.
+    pub(super) rates: [Option<CopyRate>; 2],
+}
+
+/// The index of a direction in `RunModel::rates`.
+pub(super) fn of_link(direction: CopyDirection) -> Option<usize> {
+    match direction {
+        CopyDirection::Upload => Some(0),
+        CopyDirection::Download => Some(1),
+        _ => None,
+    }
+}
+
+impl RunModel {
+    /// Sets the part of the kernel with this start in which the rank waited for a later rank.
+    pub(in crate::profile) fn set_waiting(&mut self, device: u32, begin: u64, wait: u64) {
+        let from = self.operations.partition_point(|one| one.time.start < begin);
+        let same = self.operations[from..].iter().take_while(|one| one.time.start == begin);
+        if let Some(one) = { same }.find(|one| one.device == device) {
+            self.waiting.insert(one.begin + 1, wait);
+        }
+    }
+
+    /// The operations of a device inside `window`.
+    pub(super) fn inside(&self, device: u32, window: &Range<u64>) -> Vec<&Placed> {
+        let is_inside = |one: &&Placed| {
+            one.device == device && one.time.start >= window.start && one.time.end <= window.end
+        };
+        self.operations.iter().filter(is_inside).collect()
+    }
+}
+
+/// The time from the first start to the last end.
+pub(super) fn length(times: impl Iterator<Item = [u64; 2]>) -> u64 {
+    let hull = times.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+    hull.map_or(0, |[first, last]| last.saturating_sub(first))
+}
+
+/// The bytes and the nanoseconds of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CopyRate {
+    bytes: u64,
+    time: u64,
+}
+
+impl CopyRate {
+    /// The fastest of the copies of at least 256 KiB.
+    pub(super) fn fastest<'a>(copies: impl Iterator<Item = &'a Activity>) -> Option<Self> {
+        const BYTES_MIN: u64 = 256 << 10;
+        let long = copies.filter(|one| one.bytes >= BYTES_MIN && one.end > one.begin);
+        let rates = long.map(|one| Self { bytes: one.bytes, time: one.end.0 - one.begin.0 });
+        rates.min_by_key(|one| one.time_of(1 << 40))
+    }
+
+    /// The time in nanoseconds of a copy of this many bytes.
+    pub(super) fn time_of(self, bytes: u64) -> u64 {
+        let time = u128::from(bytes) * u128::from(self.time) / u128::from(self.bytes.max(1));
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,106 @@
+//! The records of a trace, sorted in the ways in which the graph of a run needs them.
+#![forbid(unsafe_code)]
+
+use super::super::activities::is_timed;
+use super::super::calls::{ProgramCall, ProgramCalls};
+use crate::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace, SyncKind};
+use std::collections::{BTreeMap, HashMap};
+
+/// An operation and the index of the call that enqueued it.
+pub(super) struct RunOperation<'a> {
+    pub(super) activity: &'a Activity,
+    pub(super) call: Option<usize>,
+}
+
+impl RunOperation<'_> {
+    pub(super) fn begin(&self) -> u64 {
+        self.activity.begin.0
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.activity.end.0
+    }
+
+    pub(super) fn stream(&self) -> (u32, u32) {
+        (self.activity.context, self.activity.stream)
+    }
+
+    /// Whether the operation copies between host and device.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(
+            self.activity.kind,
+            ActivityKind::Copy { direction: CopyDirection::Upload | CopyDirection::Download, .. }
+        )
+    }
+}
+
+/// The records of a trace, sorted in several ways.
+pub(super) struct SortedTrace<'a> {
+    pub(super) of: &'a ProcessTrace,
+    pub(super) calls: &'a [ProgramCall],
+    /// The operations with known times, sorted by start.
+    pub(super) operations: Vec<RunOperation<'a>>,
+    /// The operations of each stream, sorted by start: the context, the stream, and indices.
+    pub(super) streams: BTreeMap<(u32, u32), Vec<usize>>,
+    /// The operations, sorted by end.
+    pub(super) by_end: Vec<usize>,
+    /// The operations of each call: pairs of a call and an operation, sorted.
+    by_call: Vec<(usize, usize)>,
+    /// The kind of a wait, its context and its stream, by correlation number.
+    pub(super) syncs: HashMap<u32, (SyncKind, u32, u32)>,
+    /// The start of the trace in nanoseconds.
+    pub(super) start: u64,
+}
+
+impl<'a> SortedTrace<'a> {
+    /// `None` without operations, or if there are more moments than numbers.
+    pub(super) fn of(trace: &'a ProcessTrace, calls: &'a ProgramCalls) -> Option<Self> {
+        let timed = trace.activities.iter().filter(|one| is_timed(one));
+        let mut operations: Vec<RunOperation<'a>> = { timed.clone() }
+            .filter(|one| one.engine().is_some())
+            .map(|activity| RunOperation { activity, call: calls.enqueuing_index(activity) })
+            .collect();
+        operations.sort_by_key(|one| (one.begin(), one.end()));
+        let first = operations.first()?.begin();
+        u32::try_from(2 * (operations.len() + calls.count()) + 1).ok()?;
+        let mut streams: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        let mut by_call = Vec::new();
+        for (at, one) in operations.iter().enumerate() {
+            streams.entry(one.stream()).or_default().push(at);
+            by_call.extend(one.call.map(|call| (call, at)));
+        }
+        by_call.sort_unstable();
+        let mut by_end: Vec<usize> = (0..operations.len()).collect();
+        by_end.sort_by_key(|&at| operations[at].end());
+        let syncs = timed.filter_map(|one| match one.kind {
+            ActivityKind::Sync(kind) => Some((one.correlation, (kind, one.context, one.stream))),
+            _ => None,
+        });
+        let list = calls.list();
+        let start = list.iter().map(|call| call.time.start).min().map_or(first, |at| at.min(first));
+        let syncs = syncs.collect();
+        Some(Self { of: trace, calls: list, operations, streams, by_end, by_call, syncs, start })
+    }
+
+    /// The moment of the start of a call. The moment of its end has the next number.
+    pub(super) fn of_call(&self, at: usize) -> u32 {
+        number(2 * at + 1)
+    }
+
+    /// The moment of the start of an operation. The moment of its end has the next number.
+    pub(super) fn of_operation(&self, at: usize) -> u32 {
+        number(2 * (self.calls.len() + at) + 1)
+    }
+
+    /// The operations that a call enqueued.
+    pub(super) fn enqueued_by(&self, call: usize) -> Vec<usize> {
+        let from = self.by_call.partition_point(|(one, _)| *one < call);
+        let own = self.by_call[from..].iter().take_while(|(one, _)| *one == call);
+        own.map(|(_, operation)| *operation).collect()
+    }
+}
+
+/// The number of a moment. `Builder::of` refuses more moments than fit.
+fn number(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
