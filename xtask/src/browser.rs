@@ -1,4 +1,4 @@
-//! `browser`: opens pages of timelines and of a replay in a headless browser. A script uses each
+//! `browser`: opens pages of timelines, of a replay and of models in a headless browser. A script uses each
 //! page as a reader would, and reports every check that fails.
 //!
 //! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints
@@ -28,6 +28,9 @@ const PROGRAM: &str = include_str!("browser/program.js");
 /// The script that checks the page of a replay.
 const REPLAY: &str = include_str!("browser/replay.js");
 
+/// The script that checks the page of a model.
+const WHAT_IF: &str = include_str!("browser/what_if.js");
+
 /// A page that is checked by a script.
 struct CheckedPage {
     name: &'static str,
@@ -37,12 +40,14 @@ struct CheckedPage {
     narrow: Option<u32>,
 }
 
-const CHECKED: [CheckedPage; 5] = [
+const CHECKED: [CheckedPage; 7] = [
     CheckedPage { name: "pipeline", script: CHECK, narrow: None },
     CheckedPage { name: "large", script: CHECK, narrow: None },
     CheckedPage { name: "program", script: PROGRAM, narrow: None },
     CheckedPage { name: "huge", script: PROGRAM, narrow: None },
     CheckedPage { name: "replay", script: REPLAY, narrow: Some(390) },
+    CheckedPage { name: "what_if", script: WHAT_IF, narrow: None },
+    CheckedPage { name: "what_if_huge", script: WHAT_IF, narrow: None },
 ];
 /// Maximum time for opening and checking a page.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -58,7 +63,7 @@ struct Picture {
 }
 
 const DARK: &str = "document.getElementById('theme').click();";
-const PICTURES: [Picture; 8] = [
+const PICTURES: [Picture; 10] = [
     Picture { page: "pipeline", script: "", name: "light", arguments: &[] },
     Picture { page: "pipeline", script: DARK, name: "dark", arguments: &[] },
     Picture { page: "large", script: "", name: "large", arguments: &[] },
@@ -83,6 +88,18 @@ const PICTURES: [Picture; 8] = [
         arguments: &["--window-size=1440,900"],
     },
     Picture { page: "huge", script: "", name: "huge", arguments: &["--window-size=1440,900"] },
+    Picture {
+        page: "what_if",
+        script: "document.querySelector('#fixes input').click();",
+        name: "what_if",
+        arguments: &["--window-size=1440,1000"],
+    },
+    Picture {
+        page: "what_if_huge",
+        script: "document.querySelector('#fixes input').click();",
+        name: "what_if_huge",
+        arguments: &["--window-size=1440,1000"],
+    },
     // The page as a browser without scripts shows it.
     Picture { page: "still", script: "", name: "still", arguments: &[] },
 ];
@@ -226,7 +243,9 @@ fn check_page(browser: &str, folder: &Path, checked: &CheckedPage) -> Result<boo
 fn take(browser: &str, folder: &Path, picture: &Picture) -> Result<()> {
     let script = match picture.script {
         "" => "</body>".to_owned(),
-        script => format!("<script>timelineReady.then(() => {{ {script} }});</script></body>"),
+        script => format!(
+            "<script>(window.timelineReady ?? window.whatIfReady).then(() => {{ {script} }});</script></body>"
+        ),
     };
     let file = folder.join(format!("{}.html", picture.name));
     fs::write(&file, page(picture.page)?.replacen("</body>", &script, 1))?;

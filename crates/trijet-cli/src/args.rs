@@ -7,6 +7,7 @@ mod map;
 mod replay;
 mod shared;
 mod trace;
+mod what_if;
 
 pub(crate) use self::bench::BenchArguments;
 pub(crate) use self::lesson::LessonOptions;
@@ -14,6 +15,7 @@ pub(crate) use self::map::{Axis, Endian, KernelTemplate, MapOptions, is_stream};
 pub(crate) use self::replay::{ModeName, ReplayOptions};
 pub(crate) use self::shared::{Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, OnlyFindings, TraceOptions};
+pub(crate) use self::what_if::WhatIfOptions;
 
 pub(crate) use self::shared::dtype_of;
 use self::shared::timeline_file;
@@ -90,6 +92,7 @@ impl Command {
             Self::Overlap(options) => options.wrong_name(),
             Self::Trace(options) => options.wrong_page(),
             Self::Replay(options) => options.wrong_name(),
+            Self::WhatIf(options) => options.wrong_name(),
             Self::Sample(options) => options.wrong_name(),
             Self::Explain(options) => options.wrong_word(),
             Self::Lesson(options) => options.wrong_name(),
@@ -168,6 +171,8 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Run a CUDA program and report where its time went.
     Trace(TraceOptions),
+    /// Write a page that replays a traced run with your changes.
+    WhatIf(WhatIfOptions),
     /// Check a ledger file for races, and list what would be faster.
     Check(CheckOptions),
     /// Replay a trace of allocations, and show where memory lay.

@@ -55,6 +55,7 @@ fn streams_of(command: &Command) -> usize {
         | Command::Trace(_)
         | Command::Check(_)
         | Command::Replay(_)
+        | Command::WhatIf(_)
         | Command::KernelTemplate(_)
         | Command::Explain(_)
         | Command::Lesson(_)
@@ -73,6 +74,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Check(options) => cmd::check::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),
+        Command::WhatIf(options) => cmd::what_if::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(options) => Err(cmd::bench::run(&options)),
         Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Lesson(options) => cmd::lesson::run(&options).map(|()| ExitCode::SUCCESS),

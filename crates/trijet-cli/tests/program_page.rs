@@ -8,7 +8,7 @@ use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace,
 };
-use trijet_ledger::profile::{FiguresOf, PageOptions, Profile, analyse, page};
+use trijet_ledger::profile::{FiguresOf, PageOptions, Profile, analyse, page, what_if};
 
 const NAMES: [&str; 7] = [
     "_Z4gemmIfEvPT_",
@@ -241,6 +241,48 @@ fn a_page_of_two_million_operations_has_at_most_twenty_megabytes() {
     keep("huge.html", &bytes);
 }
 
+/// The page that replays a run with changes. `cargo xtask browser` compares the times that its script
+/// computes with the times in its data.
+fn model(operations: u32) -> String {
+    let mut trace = rank(11, operations);
+    // A page-locked copy, from which the rate of the link is learned.
+    let pinned = ActivityKind::Copy {
+        direction: CopyDirection::Upload,
+        from: MemoryKind::Pinned,
+        to: MemoryKind::Device,
+    };
+    let copy = trace.activities.iter_mut().find(|one| one.bytes > 0).expect("there is a copy");
+    (copy.kind, copy.end) = (pinned, Nanos(copy.begin.0 + (copy.end.0 - copy.begin.0) / 2));
+    let profile = analyse(&mut trace, FiguresOf::Whole);
+    what_if(&trace, &profile, "python3 <train>.py").expect("the records have an order")
+}
+
+#[test]
+fn a_page_of_a_model_has_its_fixes_with_their_times() {
+    let page = model(2000);
+    for text in [
+        "<title>What if: python3 &lt;train&gt;.py</title>",
+        "[\"NoWaits\",\"delete the waits for streams, events and the device\",",
+        "\"GPU 1, stream 13\"",
+        "\"thread 11\"",
+        "\"gemm\\u003cfloat\\u003e\"",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    keep("what_if.html", page.as_bytes());
+}
+
+/// A page of a million operations has at most 20 MB; `cargo test` builds one of a tenth of them.
+#[test]
+fn a_page_of_the_model_of_a_million_operations_has_at_most_twenty_megabytes() {
+    let is_whole = std::env::var_os("TRIJET_WHOLE_PAGE").is_some();
+    let (operations, bytes_max) =
+        if is_whole { (1_000_000, 20_000_000) } else { (100_000, 2_000_000) };
+    let page = model(operations);
+    assert!(page.len() <= bytes_max, "{} bytes", page.len());
+    keep("what_if_huge.html", page.as_bytes());
+}
+
 /// Activities at the ends of the clock, of every kind, with hostile names.
 #[test]
 fn no_trace_makes_the_page_panic_or_run_a_script() {
@@ -284,9 +326,13 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
             troubles: names.map(str::to_owned).to_vec(),
             ..ProcessTrace::default()
         };
+        let mut lawful = trace.clone();
+        let profile = analyse(&mut lawful, FiguresOf::Whole);
         let page = String::from_utf8(rendered(&[trace], &titled(names[1]))).unwrap();
-        assert_eq!(page.matches("<script").count(), 3);
-        assert!(!page.contains(['\u{1b}', '\u{202e}']));
+        for page in what_if(&lawful, &profile, names[1]).into_iter().chain([page]) {
+            assert_eq!(page.matches("<script").count(), 3);
+            assert!(!page.contains(['\u{1b}', '\u{202e}']));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod shell;
 pub(crate) mod trace;
+pub(crate) mod what_if;
 
 use trijet_tools::command::device::{open, with_check};
 use trijet_tools::command::print::{print, print_stderr, print_text};

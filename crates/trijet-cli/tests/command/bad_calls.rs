@@ -56,6 +56,7 @@ fn what_the_command_line_alone_shows_is_wrong_usage() {
         (&["sample", "npy"], "npy: a sample is an .npy file"),
         (&["explain", "foo"], "no report has the word `foo`"),
         (&["replay", "a.csv", "-o", "a.txt"], "a.txt: the output is a page for a browser"),
+        (&["what-if", "a.trijet", "-o", "a.txt"], "a.txt: the output is a page for a browser"),
         (&["overlap", "in.raw"], "in.raw: a file of plain bytes does not state its shape"),
         (&["trace", "--read", "a.trijet", "-o", "b.txt"], "b.txt: a saved trace can be written as"),
         (&["trace", "-o", "b.trijet", "--from=1s", "--", "true"], "b.trijet: --from and --to"),

@@ -146,7 +146,8 @@ fn a_sentence_of_a_trace_is_a_line_where_no_terminal_breaks_it() {
 #[test]
 fn help_fills_the_lines_of_a_terminal() {
     let workdir = Workdir::new();
-    let help = ["map", "overlap", "doctor", "trace", "check", "replay", "bench", "devices"];
+    let help =
+        ["map", "overlap", "doctor", "trace", "what-if", "check", "replay", "bench", "devices"];
     let help = help.map(|command| vec![command, "--help"]);
     for args in help.iter().chain([&vec!["--help"]]) {
         for columns in WIDTHS {

@@ -3,7 +3,7 @@
 
 use super::activities::{Cover, is_timed};
 use crate::trace::Union;
-use crate::trace::activity::{Activity, ActivityKind, ProcessTrace};
+use crate::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -137,6 +137,7 @@ pub(super) const EFFECTS: [&[Class]; 4] = [
 pub(super) struct ProgramCall {
     pub(super) class: Class,
     pub(super) time: Range<u64>,
+    pub(super) name: Option<NameId>,
     /// The number of the thread.
     pub(super) thread: u32,
     /// The number that the call shares with its operation or its wait.
@@ -186,9 +187,9 @@ impl ProgramCalls {
                     let name = trace.name(one);
                     (class(name), class(name) == Class::Alloc && name.contains("Free"))
                 });
-                let Activity { thread, correlation, .. } = *one;
+                let Activity { name, thread, correlation, .. } = *one;
                 let time = one.begin.0..one.end.0;
-                calls.list.push(ProgramCall { class, time, thread, correlation, frees });
+                calls.list.push(ProgramCall { class, time, name, thread, correlation, frees });
                 outer = Some((one.thread, one.end.0));
             }
             // The reader of a trace refuses more calls than a u32 can count.

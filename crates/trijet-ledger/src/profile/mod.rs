@@ -43,6 +43,7 @@ mod stream_pairs;
 mod text;
 mod verdict;
 mod waits;
+mod what_if;
 
 pub use collectives::Communicated;
 pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
@@ -60,6 +61,7 @@ pub use steps::{FiguresOf, ProgramSteps, StepTimes};
 pub use stream_pairs::{PairVerdict, StreamPair};
 pub use text::text;
 pub use verdict::LostTime;
+pub use what_if::what_if;
 
 #[cfg(test)]
 mod tests;

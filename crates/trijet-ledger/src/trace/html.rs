@@ -24,17 +24,19 @@ mod sections;
 mod sheet;
 mod still;
 
+pub(crate) use columns::{ColumnCode, Columns};
 pub(crate) use figures::{Bar, BarPart, FigureTable, Note, NoteLink, NoteName, Section};
 pub use frame::SHARED_STYLE;
+pub(crate) use frame::UNPACK;
 pub(crate) use item::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 pub(crate) use look::Look;
+pub(crate) use markup::escaped;
 pub use page::{HazardNote, Page};
 pub(crate) use program::ProgramPage;
 
 use crate::base::dag::DagNode;
 use crate::trace::summary::Summary;
 use frame::filled;
-use markup::escaped;
 
 impl Page<'_> {
     /// The page as HTML.

@@ -133,13 +133,22 @@ impl Moments {
         (order.len() == count).then_some(Self { order, first, edges: sorted })
     }
 
+    /// The moments, each after all moments that it follows.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The edges to a moment.
+    pub(super) fn edges_to(&self, moment: u32) -> &[RunEdge] {
+        &self.edges[index(self.first[index(moment)])..index(self.first[index(moment) + 1])]
+    }
+
     /// The times of all moments in nanoseconds, if the first one is at 0. `delay` returns the delay
     /// of an edge to a moment in this run; `None` if the edge does not exist in it.
     pub(super) fn times(&self, delay: impl Fn(u32, &RunEdge) -> Option<u64>) -> Vec<u64> {
         let mut times = vec![0_u64; self.order.len()];
         for &moment in &self.order {
-            let range = index(self.first[index(moment)])..index(self.first[index(moment) + 1]);
-            let ends = self.edges[range].iter().filter_map(|edge| {
+            let ends = self.edges_to(moment).iter().filter_map(|edge| {
                 Some(times[index(edge.from)].saturating_add(delay(moment, edge)?))
             });
             times[index(moment)] = ends.max().unwrap_or(0);

@@ -13,7 +13,7 @@ const PROGRAM_MAX_NS: u64 = 50_000;
 
 /// A fix of a habit, as a change of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunFix {
+pub(in crate::profile) enum RunFix {
     /// Copies from and to pageable memory are page-locked and asynchronous.
     PageLock,
     /// The host waits for no stream, event or device.
@@ -38,7 +38,7 @@ pub(super) enum RunFix {
 }
 
 impl RunFix {
-    const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::PageLock,
         Self::NoWaits,
         Self::NoCopyWaits,
@@ -50,6 +50,22 @@ impl RunFix {
         Self::NoLegacy,
         Self::NoLateRank,
     ];
+
+    /// The fix as a page lists it.
+    pub(in crate::profile) fn words(self) -> &'static str {
+        match self {
+            Self::PageLock => "page-lock the memory of asynchronous copies",
+            Self::NoWaits => "delete the waits for streams, events and the device",
+            Self::NoCopyWaits => "copy asynchronously, from and to page-locked memory",
+            Self::NoAllocations => "allocate and free before the run",
+            Self::Loaded => "load all kernels before the run",
+            Self::EarlyHost => "move the code between calls to another thread",
+            Self::Graph => "launch a graph in place of its operations",
+            Self::CopyStream => "copy in a stream of its own",
+            Self::NoLegacy => "use no legacy default stream",
+            Self::NoLateRank => "wait for no late rank",
+        }
+    }
 
     /// The fix of a rule, if the model has it.
     pub(super) fn of(rule: Rule) -> Option<Self> {

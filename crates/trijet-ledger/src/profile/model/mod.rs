@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod coded;
 mod edges;
 mod fixes;
 pub(super) mod gains;
@@ -24,5 +25,6 @@ mod run;
 mod sorted;
 mod waits;
 
+pub(super) use coded::CodedRun;
 pub use gains::{Gains, TogetherGain};
 pub(super) use run::RunModel;

@@ -15,16 +15,16 @@ const LEVEL: u8 = 6;
 
 /// The code of a column: how each number is stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum ColumnCode {
+pub(crate) enum ColumnCode {
     /// Each number is stored as it is.
     Plain = 0,
     /// For each number, the difference from the previous number is stored.
     Difference = 1,
 }
 
-/// The columns of a page. The script `data.js` unpacks them.
+/// The columns of a page. The script `unpack.js` unpacks them.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     /// For each column: its name, its code, its number of planes, the size of its largest number in
     /// bytes, and its length.
     heads: String,
@@ -45,7 +45,7 @@ fn signed(value: u64, before: u64) -> u64 {
 impl Columns {
     /// Adds a column. A number that a script cannot represent becomes the largest number that a
     /// script can represent.
-    pub(super) fn add(&mut self, name: &str, code: ColumnCode, values: impl Iterator<Item = u64>) {
+    pub(crate) fn add(&mut self, name: &str, code: ColumnCode, values: impl Iterator<Item = u64>) {
         let mut most = 0;
         let mut before = 0;
         let coded = values.map(|value| {
@@ -62,7 +62,7 @@ impl Columns {
 
     /// Adds a column of starts and a column of lengths. A start is coded as the difference from the
     /// end of the previous span.
-    pub(super) fn add_spans(
+    pub(crate) fn add_spans(
         &mut self,
         [begin, length]: [&str; 2],
         spans: impl Iterator<Item = (u64, u64)>,
@@ -92,7 +92,7 @@ impl Columns {
     }
 
     /// The heads as the content of a list in JSON, and all columns in base64.
-    pub(super) fn finish(self) -> (String, String) {
+    pub(crate) fn finish(self) -> (String, String) {
         (self.heads, base64(&miniz_oxide::deflate::compress_to_vec(&self.planes, LEVEL)))
     }
 }

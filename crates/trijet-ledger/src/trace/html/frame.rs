@@ -9,9 +9,12 @@ const PAGE: &str = include_str!("page.html");
 /// The style that all pages share, in CSS: colours, text, buttons, tables and cards.
 pub const SHARED_STYLE: &str = include_str!("look.css");
 pub(super) const STYLE: &str = concat!(include_str!("look.css"), include_str!("page.css"));
+/// The script that unpacks [`Columns`](super::columns::Columns).
+pub(crate) const UNPACK: &str = include_str!("unpack.js");
 /// The parts of the script, in order.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     "window.timelineReady = (async () => {\n'use strict';\n",
+    UNPACK,
     include_str!("data.js"),
     include_str!("draw.js"),
     include_str!("words.js"),

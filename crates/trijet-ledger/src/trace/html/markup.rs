@@ -5,7 +5,7 @@
 use crate::base::units::Nanos;
 
 /// The text, safe between tags and in quoted attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
