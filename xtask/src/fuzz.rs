@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 15] = [
     "program",
     "npy",
     "images",
@@ -24,6 +24,8 @@ const TARGETS: [&str; 13] = [
     "codecs",
     "ptx",
     "allocations",
+    "kineto",
+    "nsys",
 ];
 
 /// The compiler flags for coverage, as in cargo-fuzz 0.13.
@@ -51,7 +53,7 @@ pub(crate) fn damage(mutations: &str) -> Result<()> {
     mutations.parse::<u64>()?;
     let status = Command::new("cargo")
         .args(["test", "--release", "--package", "trijet-io", "--package", "trijet-codecs"])
-        .args(["--test", "fuzzed"])
+        .args(["--package", "trijet-traces", "--test", "fuzzed"])
         .env("TRIJET_MUTATIONS", mutations)
         .current_dir(root())
         .status()?;

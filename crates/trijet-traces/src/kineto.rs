@@ -9,7 +9,7 @@
 use crate::microseconds::nanoseconds;
 use crate::names::NameTable;
 use crate::words::{direction, memories, overhead, wait};
-use crate::{TraceError, plain};
+use crate::{CLOCK, TraceError, plain, without_time};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -26,9 +26,6 @@ use trijet_ledger::trace::activity::{
 /// The facts that a trace of Kineto lacks.
 const LACKS: &str = "read from a trace of PyTorch's profiler, which does not tell which streams are \
                      blocking, and has no allocations: questions about them cannot be answered";
-/// The clock of a trace of Kineto.
-const CLOCK: &str = "the times are by the clock of the host; ranks of several hosts are compared only \
-                     as well as their clocks agree";
 
 /// Reads a trace.
 ///
@@ -270,7 +267,7 @@ impl TraceParts {
         let most = self.processes.iter().max_by_key(|(process, events)| (**events, **process));
         let mut notes = vec![LACKS.to_owned(), CLOCK.to_owned()];
         if self.without_time > 0 {
-            notes.push(format!("{} events have no time that can be read", self.without_time));
+            notes.push(without_time(self.without_time));
         }
         let end = End { activities: activities.len() as u64, at: last, ..End::default() };
         Ok(ProcessTrace {

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 use std::io::Write;
-use trijet_ledger::base::prng::Prng;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
     Activity, ActivityKind, Api, CopyDirection, MarkKind, MemoryKind, OverheadKind, ProcessTrace,
@@ -159,7 +158,7 @@ fn the_notes_have_what_is_not_known() {
     let found = read(trace(&format!("{wrong},{}", event("kernel", "k", ""))).as_bytes()).unwrap();
     assert_eq!(found.activities.len(), 1);
     let notes = found.notes.join("\n");
-    for part in ["cannot be answered", "clocks agree", "1 events have no time"] {
+    for part in ["cannot be answered", "clocks agree", "1 event has no time"] {
         assert!(notes.contains(part), "{notes}");
     }
 }
@@ -185,31 +184,5 @@ fn a_full_disk_is_an_error_of_the_writer() {
     let csv = trijet_traces::table::write(&found, &mut std::io::BufWriter::new(Full));
     for written in [json, csv] {
         assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
-    }
-}
-
-/// Each damaged file is an error or a trace.
-#[test]
-fn damaged_files_are_errors_or_traces() {
-    let events = [
-        event("kernel", "scale", r#""device": 0, "stream": 7, "correlation": 1"#),
-        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", r#""bytes": 1e3, "stream": -1"#),
-        event("cuda_runtime", "cudaLaunchKernel", r#""correlation": 18446744073709551615"#),
-        event("user_annotation", "step", ""),
-    ];
-    let whole = trace(&events.join(","));
-    assert!(read(whole.as_bytes()).is_ok());
-    for seed in 0..2000 {
-        let (mut damaged, mut draw) = (whole.clone().into_bytes(), Prng::new(seed));
-        for _ in 0..=draw.below(6) {
-            let at = usize::try_from(draw.below(damaged.len() as u64)).unwrap();
-            damaged[at] = match draw.below(3) {
-                0 => b"0123456789-.eE\"{}[],:"[usize::try_from(draw.below(21)).unwrap()],
-                _ => u8::try_from(draw.below(256)).unwrap(),
-            };
-        }
-        damaged.truncate(usize::try_from(1 + draw.below(2 * damaged.len() as u64)).unwrap());
-        // The seed of a panic is the number of times that this line ran before it.
-        println!("seed {seed}: {}", read(damaged.as_slice()).is_ok());
     }
 }

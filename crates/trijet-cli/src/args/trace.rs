@@ -59,8 +59,9 @@ pub(crate) struct TraceOptions {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show a saved trace instead of running a program: one of this command, or one of PyTorch's
-    /// profiler (JSON, also compressed by gzip). May be repeated, for the ranks of one run.
+    /// Show a saved trace instead of running a program: one of this command, one of PyTorch's
+    /// profiler (JSON, also compressed by gzip), or an SQLite export of Nsight Systems. May be
+    /// repeated, for the ranks of one run.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) read: Vec<PathBuf>,
     /// The program and its arguments.

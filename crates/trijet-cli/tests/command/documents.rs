@@ -1,7 +1,7 @@
 //! Every command line of the documents and of the help runs, and ends as the documents state. Every
 //! call that a document names has a command, options and a lesson that exist.
 
-use crate::trace::kineto;
+use crate::trace::{NSYS, kineto};
 use crate::workdir::{Images, Ran, Workdir};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +160,7 @@ fn prepared() -> Workdir {
     for (name, rank) in [("pytorch.json", 0), ("rank0.json.gz", 0), ("rank1.json.gz", 1)] {
         workdir.file(name, kineto(rank).as_bytes());
     }
+    workdir.file("report.sqlite", NSYS);
     let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
     let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();
     assert_eq!(workdir.trijet(&call).code, Some(0));

@@ -55,6 +55,39 @@ fn traces_of_pytorchs_profiler_are_read() {
     assert!(ran.err.contains("other.json: the trace has no operation of a GPU"), "{}", ran.err);
 }
 
+/// An export of Nsight Systems with two processes, whose names have characters that terminals obey.
+pub(crate) const NSYS: &[u8] = include_bytes!("../../../../fuzz/seeds/nsys/two-processes");
+
+#[test]
+fn exports_of_nsight_systems_are_read() {
+    let workdir = Workdir::new();
+    workdir.file("report.sqlite", NSYS);
+    let ran = workdir.trijet(&["trace", "--read", "report.sqlite"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
+    for part in ["process 77 python3 ?[1mtrain.py", "process 78", "scale", "by Nsight Systems"] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let json = workdir.trijet(&["trace", "--read", "report.sqlite", "--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for process in json["processes"].as_array().unwrap() {
+        let device = &process["devices"][0];
+        assert_eq!(device["steps"]["count"], 4, "{json}");
+        // Four kernels of 690 us, and the copies of 86 us that lie between them.
+        let busy: Vec<_> =
+            device["engines"].as_array().unwrap().iter().map(|one| &one["busy_ns"]).collect();
+        assert_eq!(busy, [4 * 690_000, 3 * 86_000], "{json}");
+    }
+    let page = ["trace", "--read", "report.sqlite", "-o", "page.html"];
+    assert_eq!(workdir.trijet(&page).code, Some(0));
+    let page = fs::read_to_string(workdir.path("page.html")).unwrap();
+    assert!(!page.contains('\u{1b}'));
+    workdir.file("other.sqlite", &NSYS[..600]);
+    let ran = workdir.trijet(&["trace", "--read", "other.sqlite"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("other.sqlite: the SQLite file cannot be read"), "{}", ran.err);
+}
+
 /// The JSON of a trace tells the same as the trace, and the table has a row for each activity.
 #[test]
 fn a_saved_trace_is_written_for_other_tools() {

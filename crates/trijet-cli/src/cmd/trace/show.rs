@@ -21,7 +21,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
-use trijet_traces::{TraceError, chrome, is_json, kineto, table};
+use trijet_traces::{TraceError, chrome, is_json, is_sqlite, kineto, nsys, table};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -75,15 +75,19 @@ fn extent(options: &TraceOptions) -> FiguresOf {
 pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || shown(file).to_string();
     let io = |error| file_error::io("trace", file, error);
+    let foreign = |error| match error {
+        TraceError::Io(error) => io(error),
+        TraceError::Format(words) => {
+            Error::new(ErrorKind::InvalidValue, "read trace", format!("{}: {words}", name()))
+        }
+    };
     let mut open = BufReader::new(File::open(file).map_err(io)?);
-    if is_json(open.fill_buf().map_err(io)?) {
-        let trace = kineto::read(open).map_err(|error| match error {
-            TraceError::Io(error) => io(error),
-            TraceError::Format(words) => {
-                Error::new(ErrorKind::InvalidValue, "read trace", format!("{}: {words}", name()))
-            }
-        })?;
-        return Ok(vec![trace]);
+    let start = open.fill_buf().map_err(io)?;
+    if is_sqlite(start) {
+        return nsys::read(file).map_err(foreign);
+    }
+    if is_json(start) {
+        return kineto::read(open).map(|trace| vec![trace]).map_err(foreign);
     }
     process_file::read(open).map_err(|error| error.context(name()))
 }

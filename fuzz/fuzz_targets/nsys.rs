@@ -1,0 +1,7 @@
+//! Fuzz target: a trace of another tool of any bytes is read or refused.
+#![no_main]
+
+#[path = "../../crates/trijet-traces/tests/fuzzed/nsys.rs"]
+mod nsys;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nsys::check(bytes));
