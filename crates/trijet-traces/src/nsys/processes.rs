@@ -61,20 +61,12 @@ pub(super) fn thread(global: i64) -> u32 {
     u32::try_from(global & 0xff_ffff).unwrap_or(0)
 }
 
-/// An activity with its times on the clock of the file.
-#[derive(Debug)]
-struct TimedRow {
-    activity: Activity,
-    begin: i64,
-    /// `None` for an activity without an end.
-    end: Option<i64>,
-}
+/// The end of an activity without an end, until its times are moved.
+const NO_END: Nanos = Nanos(i64::MIN.cast_unsigned());
 
-/// An allocation with its time on the clock of the file.
-#[derive(Debug)]
-struct TimedAllocation {
-    allocation: Allocation,
-    at: i64,
+/// A time on the clock of the file, until it is moved. It may be negative.
+fn unmoved(time: i64) -> Nanos {
+    Nanos(time.cast_unsigned())
 }
 
 /// One process.
@@ -83,8 +75,9 @@ pub(super) struct ProcessRows {
     names: NameTable,
     /// The names by the numbers of the file.
     by_number: HashMap<i64, Option<NameId>>,
-    rows: Vec<TimedRow>,
-    allocations: Vec<TimedAllocation>,
+    /// The activities and allocations, whose times are [`unmoved`].
+    activities: Vec<Activity>,
+    allocations: Vec<Allocation>,
     pub(super) contexts: Vec<ContextInfo>,
     pub(super) streams: Vec<StreamInfo>,
     pub(super) command: String,
@@ -118,7 +111,7 @@ impl ProcessRows {
     pub(super) fn allocation(&mut self, allocation: Allocation, at: Option<i64>) {
         match at {
             Some(at) if (self.allocations.len() as u64) < ACTIVITIES_MAX => {
-                self.allocations.push(TimedAllocation { allocation, at });
+                self.allocations.push(Allocation { at: unmoved(at), ..allocation });
             }
             Some(_) => self.left_out += 1,
             None => self.without_time += 1,
@@ -130,36 +123,38 @@ impl ProcessRows {
             self.without_time += 1;
             return;
         };
-        if self.rows.len() as u64 >= ACTIVITIES_MAX {
+        if self.activities.len() as u64 >= ACTIVITIES_MAX {
             self.left_out += 1;
         } else {
-            self.rows.push(TimedRow { activity, begin, end });
+            let end = end.map_or(NO_END, unmoved);
+            self.activities.push(Activity { begin: unmoved(begin), end, ..activity });
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.allocations.is_empty()
+        self.activities.is_empty() && self.allocations.is_empty()
     }
 
     /// The earliest time.
     fn first(&self) -> Option<i64> {
-        let times = self.rows.iter().map(|row| row.begin);
-        times.chain(self.allocations.iter().map(|one| one.at)).min()
+        let times = self.activities.iter().map(|one| one.begin);
+        let times = times.chain(self.allocations.iter().map(|one| one.at));
+        times.map(|time| time.0.cast_signed()).min()
     }
 
     /// The trace of the process, whose times are moved by `base`.
-    fn trace(self, key: ProcessKey, base: i64, mut notes: Vec<String>) -> ProcessTrace {
+    fn trace(mut self, key: ProcessKey, base: i64, mut notes: Vec<String>) -> ProcessTrace {
         let at = |time: i64| Nanos(base.saturating_add(time).max(0).cast_unsigned());
         let began = self.first().map_or(Nanos(0), at);
-        let activity = |row: &TimedRow| Activity {
-            begin: at(row.begin),
-            end: row.end.map_or(Nanos(0), at),
-            ..row.activity
-        };
-        let activities: Vec<Activity> = self.rows.iter().map(activity).collect();
-        let allocations =
-            self.allocations.iter().map(|one| Allocation { at: at(one.at), ..one.allocation });
-        let last = activities.iter().map(|one| one.end).max().unwrap_or(began);
+        // In place, because a second list of all activities would double the memory.
+        for one in &mut self.activities {
+            one.begin = at(one.begin.0.cast_signed());
+            one.end = if one.end == NO_END { Nanos(0) } else { at(one.end.0.cast_signed()) };
+        }
+        for one in &mut self.allocations {
+            one.at = at(one.at.0.cast_signed());
+        }
+        let last = self.activities.iter().map(|one| one.end).max().unwrap_or(began);
         if self.graphs > 0 {
             notes.push(format!(
                 "{} as one kernel each: it cannot be answered what ran inside \
@@ -170,7 +165,7 @@ impl ProcessRows {
         if self.without_time > 0 {
             notes.push(crate::without_time(self.without_time));
         }
-        let end = End { activities: activities.len() as u64, at: last, ..End::default() };
+        let end = End { activities: self.activities.len() as u64, at: last, ..End::default() };
         ProcessTrace {
             process: key.process(),
             began,
@@ -180,8 +175,8 @@ impl ProcessRows {
             names: self.names.all,
             contexts: self.contexts,
             streams: self.streams,
-            allocations: allocations.collect(),
-            activities,
+            allocations: self.allocations,
+            activities: self.activities,
             left_out: self.left_out,
             notes,
             end: Some(end),
