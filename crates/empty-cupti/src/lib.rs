@@ -82,6 +82,7 @@ macro_rules! nothing {
 nothing! {
     cuptiActivityEnableRuntimeApi(u32, u8)
     cuptiActivityEnableDriverApi(u32, u8)
+    cuptiSetThreadIdType(c_int)
     cuptiActivityPushExternalCorrelationId(u32, u64)
     cuptiActivityPopExternalCorrelationId(u32, *mut u64)
 }

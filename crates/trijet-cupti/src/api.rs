@@ -21,6 +21,9 @@ pub const ANOTHER_SUBSCRIBER: Code = 39;
 /// The function of CUPTI that makes a program report its NVTX ranges to CUPTI.
 pub const NAMED_RANGES: &CStr = c"cuptiNvtxInitialize2";
 
+/// The function of CUPTI that chooses how records number threads.
+const THREAD_NUMBERS: &CStr = c"cuptiSetThreadIdType";
+
 macro_rules! symbols {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
         /// The functions of an open CUPTI library. `None` for a function that the library lacks.
@@ -53,10 +56,11 @@ macro_rules! symbols {
             }
 
             /// The name of the first function that the library lacks. A library without
-            /// [`NAMED_RANGES`] is complete: its traces have no named ranges.
+            /// [`NAMED_RANGES`] is complete: its traces have no named ranges. So is one without
+            /// the choice of the numbers of threads: its traces have no names of threads.
             #[must_use]
             pub fn missing(&self) -> Option<&'static str> {
-                $(if self.$field.is_none() && $symbol != NAMED_RANGES {
+                $(if self.$field.is_none() && $symbol != NAMED_RANGES && $symbol != THREAD_NUMBERS {
                     return $symbol.to_str().ok();
                 })*
                 None
@@ -90,6 +94,8 @@ symbols! {
     push = c"cuptiActivityPushExternalCorrelationId": fn(u32, u64);
     /// Ends the tag that this thread began last.
     pop = c"cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
+    /// Chooses how records number threads.
+    thread_numbers = c"cuptiSetThreadIdType": fn(c_int);
     /// Finds the next record in a buffer.
     next = c"cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
     /// Counts the records that CUPTI lost because it had no buffer for them.

@@ -6,8 +6,9 @@
 
 /// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
-/// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`].
-pub const VERSION: u32 = 5;
+/// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`],
+/// and version 6 the tag [`THREAD`].
+pub const VERSION: u32 = 6;
 /// The oldest version that the reader of version [`VERSION`] accepts.
 pub const VERSION_OLDEST: u32 = 3;
 /// The number of bytes of a block that precede its payload.
@@ -45,6 +46,8 @@ pub const NOTE: u8 = 9;
 pub const ALLOCATION: (u8, usize) = (10, 44);
 /// The tag of the rank of the process in its job.
 pub const RANK: (u8, usize) = (11, 4);
+/// The tag of the name of a host thread. The payload is the number of the thread, and its name.
+pub const THREAD: u8 = 12;
 
 /// The value of [`Row::name`] for an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
@@ -203,6 +206,14 @@ pub fn name(out: &mut Vec<u8>, id: u32, text: &[u8]) {
     start(out, NAME, 4 + text.len());
     out.extend(id.to_le_bytes());
     out.extend(text);
+}
+
+/// Appends the name of a host thread. The name is cut off after [`NAME_BYTES_MAX`] bytes.
+pub fn thread(out: &mut Vec<u8>, number: u32, name: &[u8]) {
+    let name = &name[..name.len().min(NAME_BYTES_MAX)];
+    start(out, THREAD, 4 + name.len());
+    out.extend(number.to_le_bytes());
+    out.extend(name);
 }
 
 /// Appends a context: its number, the number of its device, and the number of its legacy default

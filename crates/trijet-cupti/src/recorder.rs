@@ -236,6 +236,7 @@ impl Recorder {
         if !accepted(words, "buffers for records", registered) {
             return false;
         }
+        self.number_threads();
         self.enable(words);
         self.leave_out_questions();
         named_ranges::begin(&self.api);
@@ -247,6 +248,18 @@ impl Recorder {
             );
         }
         true
+    }
+
+    /// Makes records number threads as the operating system does, which has their names. By default
+    /// the numbers are those of the C library, and are in no other table.
+    fn number_threads(&self) {
+        /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`.
+        const SYSTEM: c_int = 1;
+        if let Some(call) = self.api.thread_numbers {
+            // SAFETY: the call takes a number, and changes records of later calls only. A refusal
+            // leaves the numbers as they are, and a number without a thread has no name.
+            let _numbered_otherwise = unsafe { call(SYSTEM) };
+        }
     }
 
     /// Makes CUPTI collect every kind of record. The callbacks for buffers are registered before.

@@ -4,14 +4,22 @@
 use crate::api::{Api, CuptiApi};
 use crate::file::{self, ACTIVITIES_MAX, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
 use crate::layout::Record;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char};
+use std::fs::File;
+use std::io::{Read, Write};
 
 /// Maximum number of bytes of a block.
 const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
 /// The number of bytes of the block of a context or a stream.
 const LASTING_BYTES: usize = file::HEAD_BYTES + file::CONTEXT.1;
+
+/// Maximum number of threads whose names are written.
+const THREADS_MAX: usize = 1 << 12;
+
+/// Maximum number of bytes of the name of a thread, with a line break.
+const THREAD_NAME_BYTES: usize = 16;
 
 /// Looks up the names to which records refer.
 pub(crate) trait Texts {
@@ -20,6 +28,9 @@ pub(crate) trait Texts {
     fn text(&self, address: u64) -> &[u8];
     /// The name of the function with the number `number`. `None` if the number is unknown.
     fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
+    /// Writes the name of a thread of this process. Returns the length in bytes; 0 if the thread has
+    /// ended.
+    fn thread(&self, number: u32, into: &mut [u8; THREAD_NAME_BYTES]) -> usize;
 }
 
 impl Texts for CuptiApi {
@@ -38,6 +49,20 @@ impl Texts for CuptiApi {
     fn function(&self, api: Api, number: u32) -> Option<&[u8]> {
         Some(CuptiApi::function(self, api, number)?.to_bytes())
     }
+
+    fn thread(&self, number: u32, into: &mut [u8; THREAD_NAME_BYTES]) -> usize {
+        // A path of this length is opened without an allocation.
+        let mut path = [0; 32];
+        let mut rest = path.as_mut_slice();
+        if write!(rest, "/proc/self/task/{number}/comm").is_err() {
+            return 0;
+        }
+        let free = rest.len();
+        let path = str::from_utf8(&path[..path.len() - free]);
+        let read = path.map(|path| File::open(path).and_then(|mut file| file.read(into)));
+        let Ok(Ok(length)) = read else { return 0 };
+        length - usize::from(into[..length].ends_with(b"\n"))
+    }
 }
 
 /// The blocks of a process that are not in the trace file yet.
@@ -47,6 +72,8 @@ pub(crate) struct Sink {
     names: HashMap<Box<[u8]>, u32>,
     /// For each function that was looked up, the number of its name.
     functions: HashMap<(Api, u32), u32>,
+    /// The threads whose names were looked up.
+    threads: HashSet<u32>,
     pub(crate) totals: Totals,
     /// The number of activities in the staged blocks.
     staged_activities: u64,
@@ -71,6 +98,7 @@ impl Sink {
             && self.lasting.try_reserve(LASTING_BYTES).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
+            && self.threads.try_reserve(1).is_ok()
     }
 
     /// Whether the file has the maximum number of activities, allocations and frees.
@@ -130,9 +158,22 @@ impl Sink {
                 Row { name: self.called(api, number, texts), ..row }
             }
         };
+        self.thread(row.thread, texts);
         self.totals.activities += 1;
         self.staged_activities += 1;
         file::activity(&mut self.staged, &row);
+    }
+
+    /// Stages the name of a thread at its first call.
+    fn thread(&mut self, number: u32, texts: &impl Texts) {
+        if number == 0 || self.threads.len() >= THREADS_MAX || !self.threads.insert(number) {
+            return;
+        }
+        let mut name = [0; THREAD_NAME_BYTES];
+        let length = texts.thread(number, &mut name);
+        if length > 0 {
+            file::thread(&mut self.staged, number, &name[..length]);
+        }
     }
 
     fn called(&mut self, api: Api, number: u32, texts: &impl Texts) -> u32 {
@@ -197,6 +238,11 @@ mod tests {
             self.0.set(self.0.get() + 1);
             (number == 211).then_some(b"cudaLaunchKernel_v7000")
         }
+
+        fn thread(&self, number: u32, into: &mut [u8; THREAD_NAME_BYTES]) -> usize {
+            into[..2].copy_from_slice(b"t1");
+            if number == 1 { 2 } else { 0 }
+        }
     }
 
     fn row(first: u8) -> Row {
@@ -242,6 +288,19 @@ mod tests {
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
     }
 
+    /// A thread that has ended has no name. Operations have no thread.
+    #[test]
+    fn the_name_of_a_thread_is_written_once() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        for thread in [1, 1, 0, 2, 1] {
+            sink.take(Some(Record::Plain(Row { thread, ..row(kind::CALL) })), &texts);
+        }
+        let blocks = blocks(&sink.staged);
+        let names: Vec<_> = blocks.iter().filter(|block| block.0 == file::THREAD).collect();
+        assert_eq!(names, [&(file::THREAD, b"\x01\0\0\0t1".to_vec())]);
+        assert_eq!(blocks[0].0, file::THREAD, "before its first call");
+    }
+
     /// The recorder once compared the activities alone with the maximum, and went on without taking
     /// records.
     #[test]
@@ -263,6 +322,9 @@ mod tests {
             }
             fn function(&self, _: Api, _: u32) -> Option<&[u8]> {
                 None
+            }
+            fn thread(&self, _: u32, _: &mut [u8; THREAD_NAME_BYTES]) -> usize {
+                0
             }
         }
         for (name, domain) in [(1, 0), (1, 2), (0, 0), (0, 2)] {
@@ -322,6 +384,9 @@ mod tests {
             }
             fn function(&self, _: Api, _: u32) -> Option<&[u8]> {
                 None
+            }
+            fn thread(&self, _: u32, _: &mut [u8; THREAD_NAME_BYTES]) -> usize {
+                0
             }
         }
         sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &Long);

@@ -246,6 +246,15 @@ pub struct StreamInfo {
     pub class: Option<StreamClass>,
 }
 
+/// The name of a host thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadInfo {
+    /// The number of the thread, as the operating system numbers it.
+    pub thread: u32,
+    /// The name that the program gave the thread.
+    pub name: String,
+}
+
 /// The totals of a trace, which the tracing library writes when the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
@@ -287,6 +296,8 @@ pub struct ProcessTrace {
     pub contexts: Vec<ContextInfo>,
     /// The streams that the process created.
     pub streams: Vec<StreamInfo>,
+    /// The host threads whose names are known, each once.
+    pub threads: Vec<ThreadInfo>,
     /// The activities, in any order.
     pub activities: Vec<Activity>,
     /// The allocations and frees, in any order.
@@ -307,6 +318,13 @@ impl ProcessTrace {
     pub fn name(&self, activity: &Activity) -> &str {
         let index = activity.name.and_then(|name| usize::try_from(name.0).ok());
         index.and_then(|index| self.names.get(index)).map_or("", String::as_str)
+    }
+
+    /// The name of a host thread. `None` if it is unknown.
+    #[must_use]
+    pub fn thread_name(&self, thread: u32) -> Option<&str> {
+        let named = self.threads.iter().find(|one| one.thread == thread);
+        named.map(|one| one.name.as_str())
     }
 }
 

@@ -16,7 +16,7 @@ mod write;
 pub use join::append_whole_blocks;
 pub use read::read;
 pub use write::{
-    activity, allocation, command, context, end, header, name, note, rank, stream, trouble,
+    activity, allocation, command, context, end, header, name, note, rank, stream, thread, trouble,
 };
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind, ThreadInfo,
     };
 
     fn kinds() -> Vec<ActivityKind> {
@@ -96,6 +96,7 @@ mod tests {
             streams: streams
                 .map(|(class, stream)| StreamInfo { context: 1, stream, class })
                 .collect(),
+            threads: vec![ThreadInfo { thread: 301, name: "worker".to_owned() }],
             command: "python3 train.py".to_owned(),
             rank: Some(3),
             troubles: vec!["something \u{2260} well".to_owned()],
@@ -139,6 +140,7 @@ mod tests {
         }
         trace.contexts.iter().for_each(|info| context(&mut out, info));
         trace.streams.iter().for_each(|info| stream(&mut out, info));
+        trace.threads.iter().for_each(|one| thread(&mut out, one.thread, one.name.as_bytes()));
         trace.activities.iter().for_each(|one| activity(&mut out, one));
         trace.allocations.iter().for_each(|one| allocation(&mut out, one));
         trace.troubles.iter().for_each(|text| trouble(&mut out, text));
@@ -173,10 +175,10 @@ mod tests {
         assert_eq!(read[0].activities, sample.activities);
     }
 
-    /// Version 3 has no ranks.
+    /// Version 3 has no ranks and no names of threads.
     #[test]
     fn a_file_of_the_version_before_ranks_is_read() {
-        let older = ProcessTrace { rank: None, ..sample() };
+        let older = ProcessTrace { rank: None, threads: Vec::new(), ..sample() };
         let mut bytes = bytes_of(&older);
         bytes[12] = 3;
         let read = read(bytes.as_slice()).unwrap();
@@ -253,8 +255,8 @@ mod tests {
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&sample());
-        newer[12] = 6;
-        assert!(words(&newer).contains("version 6"));
+        newer[12] = 7;
+        assert!(words(&newer).contains("version 7"));
         newer[12] = 2;
         assert!(words(&newer).contains("version 2"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));

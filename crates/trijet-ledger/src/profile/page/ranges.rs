@@ -1,7 +1,7 @@
 //! The named ranges of a program on its page: rows for each thread that opened ranges.
 #![forbid(unsafe_code)]
 
-use super::timeline::TimelineBuilder;
+use super::timeline::{TimelineBuilder, thread_label};
 use crate::profile::names::readable;
 use crate::profile::process::ProcessProfile;
 use crate::profile::ranges::{NamedRanges, RangeTime};
@@ -58,7 +58,7 @@ impl TimelineBuilder {
             let thread = self.track((number, None, 2, range.thread, level), || TimelineTrack {
                 kind: TrackKind::Thread,
                 group: format!("process {}, host", trace.process),
-                name: format!("ranges {}", range.thread),
+                name: thread_label("ranges", trace, range.thread),
             });
             let name =
                 range.own_name.and_then(|name| trace.names.get(usize::try_from(name.0).ok()?));

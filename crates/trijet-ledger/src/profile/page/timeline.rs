@@ -4,7 +4,7 @@
 
 use crate::profile::activities::is_timed;
 use crate::profile::engine::{Communicating, engine};
-use crate::profile::names::readable;
+use crate::profile::names::{clean, readable};
 use crate::profile::process::ProcessProfile;
 use crate::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use crate::trace::html::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
@@ -36,6 +36,14 @@ pub(super) struct TimelineBuilder {
     pub(super) kinds: DistinctWords,
     labels: Labels,
     pub(super) hidden: usize,
+}
+
+/// The label of a row of a thread, with the name of the thread if it is known.
+pub(super) fn thread_label(what: &str, trace: &ProcessTrace, thread: u32) -> String {
+    match trace.thread_name(thread) {
+        Some(name) => format!("{what} {thread} ({})", clean(name)),
+        None => format!("{what} {thread}"),
+    }
 }
 
 impl TimelineBuilder {
@@ -181,7 +189,7 @@ impl TimelineBuilder {
                 let thread = self.track((number, None, 2, one.thread, 0), || TimelineTrack {
                     kind: TrackKind::Thread,
                     group: format!("process {}, host", trace.process),
-                    name: format!("thread {}", one.thread),
+                    name: thread_label("thread", trace, one.thread),
                 });
                 // The calls are sorted by thread, so each thread without a track is counted once.
                 if thread == NO_TRACK && missing.replace(one.thread) != Some(one.thread) {

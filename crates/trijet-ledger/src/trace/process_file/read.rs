@@ -7,16 +7,17 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind, ThreadInfo,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
     ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME,
-    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST, mark,
+    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, THREAD, TROUBLE, VERSION,
+    VERSION_OLDEST, mark,
 };
 
 /// The maximum number of contexts that the reader accepts. The same maximum holds for streams, for
-/// troubles, for notes, and for traces.
+/// names of threads, for troubles, for notes, and for traces.
 const OTHERS_MAX: usize = 1 << 16;
 
 /// Reads all traces in a file.
@@ -150,6 +151,15 @@ impl<R: Read> ProcessReader<R> {
             }
             COMMAND => {
                 trace.command = text(payload)?;
+                Ok(())
+            }
+            THREAD => {
+                below(OTHERS_MAX, trace.threads.len(), "names of threads")?;
+                let Some((number, name)) = payload.split_first_chunk::<4>() else {
+                    return Err("a name of a thread has no number".to_owned());
+                };
+                let thread = u32::from_le_bytes(*number);
+                trace.threads.push(ThreadInfo { thread, name: text(name)? });
                 Ok(())
             }
             tag if tag == RANK.0 => {
