@@ -8,17 +8,20 @@ use std::io::{self, Write};
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
 
+/// The field of a file with its processes, in the order of the traces.
+pub(crate) const PROCESSES: &str = "trijetProcesses";
+
 /// Writes the activities of all processes. An operation that was unfinished at the end of the trace
 /// has no duration.
 ///
 /// ```
 /// # let events = r#"{"ph": "X", "cat": "kernel", "name": "scale", "ts": 1, "dur": 2}"#;
 /// # let json = format!(r#"{{"traceEvents": [{events}]}}"#);
-/// let trace = trijet_traces::kineto::read(json.as_bytes())?;
+/// let traces = trijet_traces::kineto::read(json.as_bytes())?;
 /// let mut written = Vec::new();
-/// trijet_traces::chrome::write(&[trace], &mut written)?;
+/// trijet_traces::chrome::write(&traces, &mut written)?;
 /// let again = trijet_traces::kineto::read(written.as_slice())?;
-/// assert_eq!(again.name(&again.activities[0]), "scale");
+/// assert_eq!(again[0].name(&again[0].activities[0]), "scale");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -32,20 +35,59 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     {
         write!(out, "\"distributedInfo\":{},", json!({ "rank": rank }))?;
     }
+    let keys = keys(traces);
+    let processes = traces.iter().zip(&keys).map(|(one, key)| {
+        json!({ "key": key, "process": one.process, "rank": one.rank, "command": one.command })
+    });
+    write!(out, "\"{PROCESSES}\":{},", Value::from_iter(processes))?;
     write!(out, "\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":{base},\"traceEvents\":[")?;
     let mut separator = "\n";
-    for trace in traces {
+    for (trace, key) in traces.iter().zip(&keys) {
         let ends = ends(trace);
-        for activity in &trace.activities {
-            if let Some(event) = event(trace, activity, &ends, base) {
-                write!(out, "{separator}{event}")?;
-                separator = ",\n";
-            }
+        let events = trace.activities.iter().filter_map(|one| event(trace, one, &ends, base, key));
+        for event in metadata(trace, key).into_iter().chain(events) {
+            write!(out, "{separator}{event}")?;
+            separator = ",\n";
         }
     }
     out.write_all(b"\n]}\n")?;
     // The caller may have a buffer, whose drop would hide an error.
     out.flush()
+}
+
+/// The process of the events of each trace: its number, or a text if several have this number.
+fn keys(traces: &[ProcessTrace]) -> Vec<Value> {
+    let mut seen: HashMap<u32, u32> = HashMap::new();
+    let key = |trace: &ProcessTrace| {
+        let count = seen.entry(trace.process).or_default();
+        *count += 1;
+        match *count {
+            1 => json!(trace.process),
+            number => json!(format!("{} ({number})", trace.process)),
+        }
+    };
+    traces.iter().map(key).collect()
+}
+
+/// The process of the events of a device.
+fn of_device(key: &Value, device: u32) -> Value {
+    match key {
+        Value::String(text) => json!(format!("{text} device {device}")),
+        number => json!(format!("{number} device {device}")),
+    }
+}
+
+/// The events that name a process and its threads.
+fn metadata(trace: &ProcessTrace, key: &Value) -> Vec<Value> {
+    let named = |what: &str, thread: u32, name: &str| {
+        json!({ "ph": "M", "name": what, "pid": key, "tid": thread, "ts": 0,
+            "args": { "name": name } })
+    };
+    let rank = trace.rank.map_or(String::new(), |rank| format!("rank {rank} "));
+    let process = format!("{rank}{}", trace.command);
+    let process = (!process.is_empty()).then(|| named("process_name", 0, process.trim_end()));
+    let threads = trace.threads.iter().map(|one| named("thread_name", one.thread, &one.name));
+    process.into_iter().chain(threads).collect()
 }
 
 /// The end of each named range, by the number of the range.
@@ -67,6 +109,7 @@ fn event(
     one: &Activity,
     ends: &HashMap<u32, Nanos>,
     base: u64,
+    key: &Value,
 ) -> Option<Value> {
     let (name, mut end) = (trace.name(one).to_owned(), one.end);
     let (category, name) = match one.kind {
@@ -90,8 +133,8 @@ fn event(
     };
     let is_of_device = one.engine().is_some() || matches!(one.kind, ActivityKind::Sync(_));
     let (process, thread) = match is_of_device {
-        true => (json!(format!("{} device {}", trace.process, one.device)), one.stream),
-        false => (json!(trace.process), one.thread),
+        true => (of_device(key, one.device), one.stream),
+        false => (key.clone(), one.thread),
     };
     let mut arguments = json!({ "correlation": one.correlation });
     if is_of_device {

@@ -1,11 +1,12 @@
 //! Traces as CSV: a row for each activity.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
 
 /// The names of the columns. Times are nanoseconds on the clock of the trace; the end of an
 /// operation that was unfinished is 0.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "process",
     "rank",
     "kind",
@@ -14,6 +15,7 @@ const COLUMNS: [&str; 12] = [
     "context",
     "stream",
     "thread",
+    "thread_name",
     "correlation",
     "begin_ns",
     "end_ns",
@@ -25,11 +27,11 @@ const COLUMNS: [&str; 12] = [
 /// ```
 /// # let events = r#"{"ph": "X", "cat": "kernel", "name": "a,b", "ts": 1, "dur": 2}"#;
 /// # let json = format!(r#"{{"traceEvents": [{events}]}}"#);
-/// let trace = trijet_traces::kineto::read(json.as_bytes())?;
+/// let traces = trijet_traces::kineto::read(json.as_bytes())?;
 /// let mut written = Vec::new();
-/// trijet_traces::table::write(&[trace], &mut written)?;
+/// trijet_traces::table::write(&traces, &mut written)?;
 /// let text = String::from_utf8(written)?;
-/// assert_eq!(text.lines().nth(1), Some("0,,kernel,\"a,b\",0,0,0,0,0,1000,3000,0"));
+/// assert_eq!(text.lines().nth(1), Some("0,,kernel,\"a,b\",0,0,0,0,,0,1000,3000,0"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -40,21 +42,19 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     table.write_record(COLUMNS)?;
     for trace in traces {
         let rank = trace.rank.map_or(String::new(), |rank| rank.to_string());
+        let threads: HashMap<u32, &str> =
+            trace.threads.iter().map(|one| (one.thread, one.name.as_str())).collect();
         for one in &trace.activities {
-            let numbers = [
-                one.device.into(),
-                one.context.into(),
-                one.stream.into(),
-                one.thread.into(),
-                one.correlation.into(),
-                one.begin.0,
-                one.end.0,
-                one.bytes,
-            ];
+            let places = [one.device, one.context, one.stream, one.thread];
+            let numbers = [one.correlation.into(), one.begin.0, one.end.0, one.bytes];
             let process = trace.process.to_string();
-            let texts = [process.as_str(), rank.as_str(), kind(one), trace.name(one)];
+            let places = places.map(|number| number.to_string());
             let numbers = numbers.map(|number: u64| number.to_string());
-            table.write_record(texts.into_iter().chain(numbers.iter().map(String::as_str)))?;
+            let thread = threads.get(&one.thread).copied().unwrap_or_default();
+            let texts = [process.as_str(), rank.as_str(), kind(one), trace.name(one)];
+            let places = places.iter().map(String::as_str).chain([thread]);
+            let numbers = numbers.iter().map(String::as_str);
+            table.write_record(texts.into_iter().chain(places).chain(numbers))?;
         }
     }
     table.flush()

@@ -8,7 +8,14 @@ use trijet_ledger::trace::activity::{
     Activity, ActivityKind, Api, CopyDirection, MarkKind, MemoryKind, OverheadKind, ProcessTrace,
     SyncKind,
 };
-use trijet_traces::kineto::read;
+use trijet_traces::TraceError;
+
+/// The trace of a file with one process.
+fn read(file: &[u8]) -> Result<ProcessTrace, TraceError> {
+    let mut traces = trijet_traces::kineto::read(file)?;
+    assert_eq!(traces.len(), 1);
+    Ok(traces.remove(0))
+}
 
 /// A trace of rank 3, whose events are these.
 fn trace(events: &str) -> String {
@@ -133,7 +140,7 @@ fn the_file_may_be_compressed_or_an_array() {
     let array = format!("[{}]", event("kernel", "k", ""));
     assert_eq!(read(array.as_bytes()).unwrap().activities.len(), 1);
     let error = read(&packed[..packed.len() / 2]).unwrap_err();
-    assert!(matches!(error, trijet_traces::TraceError::Io(_)), "{error:?}");
+    assert!(matches!(error, TraceError::Io(_)), "{error:?}");
 }
 
 /// A trace of Chrome's own clock may begin at 0, and an event without a duration is unfinished.
@@ -185,4 +192,38 @@ fn a_full_disk_is_an_error_of_the_writer() {
     for written in [json, csv] {
         assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     }
+}
+
+/// Processes of several files may have the same number.
+#[test]
+fn several_processes_are_read_back_with_their_ranks_and_threads() {
+    let of_rank = |rank: u32, process: u32| {
+        let thread = r#"{"ph": "M", "name": "thread_name", "pid": 77, "tid": 78, "ts": 0,
+            "args": {"name": "thread 78 (worker)"}}"#;
+        let stream = thread.replace("77", "0").replace("78", "7");
+        let events = [
+            event("cuda_runtime", "cudaLaunchKernel", r#""correlation": 1"#),
+            event("kernel", "k", r#""device": 0, "stream": 7, "correlation": 1"#),
+            event("user_annotation", "step", ""),
+            thread.to_owned(),
+            stream,
+        ];
+        let one = read(trace(&events.join(",")).as_bytes()).unwrap();
+        assert_eq!(one.thread_name(78), Some("worker"));
+        assert_eq!(one.threads.len(), 1, "a stream is no thread");
+        ProcessTrace { rank: Some(rank), process, command: "train.py".to_owned(), ..one }
+    };
+    let ranks = [of_rank(0, 77), of_rank(1, 77), of_rank(2, 9)];
+    let mut written = Vec::new();
+    trijet_traces::chrome::write(&ranks, &mut written).unwrap();
+    let again = trijet_traces::kineto::read(written.as_slice()).unwrap();
+    assert_eq!(again.len(), 3);
+    for (one, other) in ranks.iter().zip(&again) {
+        assert_eq!(one.activities, other.activities);
+        let facts = |trace: &ProcessTrace| {
+            (trace.rank, trace.process, trace.command.clone(), trace.began, trace.names.clone())
+        };
+        assert_eq!(facts(one), facts(other));
+    }
+    assert_eq!(again[2].threads, ranks[2].threads);
 }

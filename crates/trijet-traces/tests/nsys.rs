@@ -22,7 +22,8 @@ fn example() -> Export {
     Export::with(&[TABLES, ENUMS]).rows(&format!(
         "INSERT INTO StringIds VALUES (1, '_Z5scalePf'), (2, 'scale(float*)'), (3, 'scale'),
             (4, 'cudaMemcpyAsync_v3020'), (5, 'cudaLaunchKernel_v7000'), (6, 'cuMemsetD8Async'),
-            (7, 'cudaStreamSynchronize_v3020'), (8, 'step');
+            (7, 'cudaStreamSynchronize_v3020'), (8, 'step'), (9, 'loader');
+        INSERT INTO ThreadNames VALUES (9, 0, {THREAD}), (9, 0, 5);
         INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES ({START}, '', '');
         INSERT INTO PROCESSES VALUES ({PROCESS}, 77, 'python3');
         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES
@@ -95,6 +96,7 @@ fn an_export_is_read_to_its_activities() {
     let marks: Vec<_> = places[8..].iter().map(|place| (place.0, place.3)).collect();
     assert_eq!(marks, [(78, 1), (78, 1), (78, 2), (78, 2), (78, 3)]);
     assert_eq!((found.process, found.command.as_str()), (77, "python3"));
+    assert_eq!((found.thread_name(78), found.threads.len()), (Some("loader"), 1));
     assert_eq!(found.began, Nanos(START + 900));
     assert_eq!(found.end.unwrap().activities, 13);
 }
@@ -131,7 +133,7 @@ fn the_same_run_in_two_forms_has_the_same_activities() {
     ];
     let json =
         format!(r#"{{"baseTimeNanoseconds": {START}, "traceEvents": [{}]}}"#, events.join(","));
-    let (own, other) = (only(&example()), kineto::read(json.as_bytes()).unwrap());
+    let (own, other) = (only(&example()), kineto::read(json.as_bytes()).unwrap().remove(0));
     // PyTorch's profiler has no moments.
     assert_eq!(rows(&own)[..12], rows(&other));
     let places = |trace: &ProcessTrace| -> Vec<_> {

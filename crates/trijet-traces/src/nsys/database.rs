@@ -162,6 +162,9 @@ impl Database {
 
     /// The text with a number in the table of texts. `None` if there is no such text.
     pub(super) fn string(&self, id: i64) -> Result<Option<String>, TraceError> {
+        if !self.has("StringIds") {
+            return Ok(None);
+        }
         let find = || -> rusqlite::Result<Option<String>> {
             let text = "SELECT value FROM main.StringIds WHERE id = ?1";
             let mut statement = self.connection.prepare_cached(text)?;

@@ -47,6 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<ProcessTrace>, TraceError> {
     tables::contexts(&mut processes)?;
     tables::streams(&mut processes)?;
     tables::commands(&mut processes)?;
+    tables::threads(&mut processes)?;
     tables::ranks(&mut processes)?;
     let start = tables::session_start(&database)?;
     let warnings = tables::warnings(&database)?;

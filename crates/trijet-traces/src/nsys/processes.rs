@@ -8,7 +8,7 @@ use trijet_cupti::file::ACTIVITIES_MAX;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
     Activity, ActivityKind, Allocation, ContextInfo, End, MarkKind, NameId, ProcessTrace,
-    StreamInfo,
+    StreamInfo, ThreadInfo,
 };
 
 /// Maximum number of contexts, and of streams, of a process.
@@ -81,6 +81,8 @@ pub(super) struct ProcessRows {
     pub(super) contexts: Vec<ContextInfo>,
     pub(super) streams: Vec<StreamInfo>,
     pub(super) command: String,
+    /// The names of threads.
+    pub(super) threads: BTreeMap<u32, String>,
     pub(super) rank: Option<u32>,
     /// The number of ranges and moments, which are the correlation numbers of the marks.
     marks: u32,
@@ -175,6 +177,7 @@ impl ProcessRows {
             names: self.names.all,
             contexts: self.contexts,
             streams: self.streams,
+            threads: thread_infos(self.threads),
             allocations: self.allocations,
             activities: self.activities,
             left_out: self.left_out,
@@ -183,6 +186,11 @@ impl ProcessRows {
             ..ProcessTrace::default()
         }
     }
+}
+
+/// The names of threads, in the order of their numbers.
+fn thread_infos(threads: BTreeMap<u32, String>) -> Vec<ThreadInfo> {
+    threads.into_iter().map(|(thread, name)| ThreadInfo { thread, name }).collect()
 }
 
 /// All processes.
@@ -239,9 +247,7 @@ impl<'a> Processes<'a> {
         if let Some(known) = rows.by_number.get(&number) {
             return Ok(*known);
         }
-        let has = database.has("StringIds");
-        let text = if has { database.string(number)? } else { None };
-        let name = text.and_then(|text| rows.names.of(documented(&text)));
+        let name = database.string(number)?.and_then(|text| rows.names.of(documented(&text)));
         rows.by_number.insert(number, name);
         Ok(name)
     }

@@ -12,6 +12,8 @@ use trijet_ledger::trace::activity::{
 
 /// Maximum number of warnings of the tool that become notes.
 const WARNINGS_MAX: usize = 5;
+/// Maximum number of threads of a process whose names are kept.
+const THREADS_MAX: usize = 1 << 16;
 /// The severity of a warning. Errors have a higher one.
 const WARNING: i64 = 2;
 
@@ -251,6 +253,21 @@ pub(super) fn commands(all: &mut Processes<'_>) -> Result<(), TraceError> {
         let (global, name) = (row.number(0), row.text(1));
         if let (Some(rows), Some(name)) = (global.and_then(|global| all.known(global)), name) {
             rows.command = name;
+        }
+        Ok(())
+    })
+}
+
+/// The names of the threads of the processes.
+pub(super) fn threads(all: &mut Processes<'_>) -> Result<(), TraceError> {
+    let database = all.database;
+    database.rows("ThreadNames", &["globalTid", "nameId"], |row| {
+        let (Some(global), Some(id)) = (row.number(0), row.number(1)) else { return Ok(()) };
+        let has_room = all.known(global).is_some_and(|rows| rows.threads.len() < THREADS_MAX);
+        if let Some(name) = if has_room { database.string(id)? } else { None }
+            && let Some(rows) = all.known(global)
+        {
+            rows.threads.insert(thread(global), crate::cut(&name));
         }
         Ok(())
     })

@@ -3,9 +3,9 @@
 use trijet_traces::{chrome, kineto, table};
 
 pub(crate) fn check(bytes: &[u8]) {
-    let Ok(trace) = kineto::read(bytes) else { return };
+    let Ok(traces) = kineto::read(bytes) else { return };
     let mut written = Vec::new();
-    chrome::write(std::slice::from_ref(&trace), &mut written).expect("a vector takes all");
+    chrome::write(&traces, &mut written).expect("a vector takes all");
     assert!(serde_json::from_slice::<serde_json::Value>(&written).is_ok());
-    table::write(&[trace], &mut Vec::new()).expect("a vector takes all");
+    table::write(&traces, &mut Vec::new()).expect("a vector takes all");
 }

@@ -87,7 +87,7 @@ pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
         return nsys::read(file).map_err(foreign);
     }
     if is_json(start) {
-        return kineto::read(open).map(|trace| vec![trace]).map_err(foreign);
+        return kineto::read(open).map_err(foreign);
     }
     process_file::read(open).map_err(|error| error.context(name()))
 }
