@@ -153,15 +153,7 @@ impl<R: Read> ProcessReader<R> {
                 trace.command = text(payload)?;
                 Ok(())
             }
-            THREAD => {
-                below(OTHERS_MAX, trace.threads.len(), "names of threads")?;
-                let Some((number, name)) = payload.split_first_chunk::<4>() else {
-                    return Err("a name of a thread has no number".to_owned());
-                };
-                let thread = u32::from_le_bytes(*number);
-                trace.threads.push(ThreadInfo { thread, name: text(name)? });
-                Ok(())
-            }
+            THREAD => thread(trace, payload),
             tag if tag == RANK.0 => {
                 let [rank] = words(sized(payload, RANK.1)?);
                 trace.rank = Some(rank);
@@ -249,6 +241,16 @@ fn header(payload: &[u8]) -> Decoded<ProcessTrace> {
     }
     let [_, _, _, began] = longs(payload);
     Ok(ProcessTrace { process, interface, began: Nanos(began), ..ProcessTrace::default() })
+}
+
+fn thread(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
+    below(OTHERS_MAX, trace.threads.len(), "names of threads")?;
+    let Some((number, name)) = payload.split_first_chunk::<4>() else {
+        return Err("a name of a thread has no number".to_owned());
+    };
+    let thread = u32::from_le_bytes(*number);
+    trace.threads.push(ThreadInfo { thread, name: text(name)? });
+    Ok(())
 }
 
 fn name(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
