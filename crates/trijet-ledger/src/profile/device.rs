@@ -15,8 +15,10 @@ use crate::base::units::{Bytes, Nanos};
 use crate::trace::activity::{Activity, NameId, ProcessTrace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Maximum number of kernels that a profile lists.
-const KERNELS_MAX: usize = 10;
+/// Maximum number of kernels that a profile has.
+const KERNELS_MAX: usize = 4096;
+/// Maximum number of kernels that its text and its page list.
+pub(super) const LISTED_MAX: usize = 10;
 
 /// The busy time of an engine.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ pub struct DeviceProfile {
     pub findings: Vec<Habit>,
     /// The times that the fixes of the findings save together. `None` if the records have no order.
     pub gains: Option<Gains>,
-    /// The kernels with the longest total times.
+    /// The kernels, by descending total time.
     pub kernels: Vec<KernelTime>,
     /// The kernels that communicate.
     pub(super) communication: Communication,

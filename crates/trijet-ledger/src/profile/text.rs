@@ -1,7 +1,7 @@
 //! Profiles as text.
 #![forbid(unsafe_code)]
 
-use super::device::{DeviceProfile, KernelStream};
+use super::device::{DeviceProfile, KernelStream, LISTED_MAX};
 use super::findings::Habit;
 use super::laws::Contradiction;
 use super::model::Gains;
@@ -231,7 +231,7 @@ impl Display for DeviceProfile {
         if !self.kernels.is_empty() {
             writeln!(f, "    kernels by total time:")?;
         }
-        for kernel in &self.kernels {
+        for kernel in self.kernels.iter().take(LISTED_MAX) {
             writeln!(f, "    {:>12}{:>9} x  {}", kernel.total, kernel.launches, kernel.name)?;
         }
         Ok(())

@@ -30,7 +30,7 @@ fn process(one: &ProcessProfile) -> Value {
         "process": one.process,
         "command": one.command,
         "rank": one.rank,
-        "clock": "CUPTI",
+        "clock": if one.tool.is_none() { "CUPTI" } else { "host" },
         "cupti_version": one.interface,
         "tool": one.tool,
         "troubles": one.troubles,

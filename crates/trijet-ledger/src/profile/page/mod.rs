@@ -236,7 +236,7 @@ fn section(process: &ProcessProfile, device: &DeviceProfile, origin: u64) -> Sec
         fix: Some(finding.fix),
         links: finding.places.iter().map(on_page).collect(),
     });
-    let kernels = device.kernels.iter().map(|kernel| {
+    let kernels = device.kernels.iter().take(KERNELS_MAX).map(|kernel| {
         vec![kernel.name.clone(), kernel.total.to_string(), kernel.launches.to_string()]
     });
     Section {
