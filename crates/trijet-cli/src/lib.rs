@@ -5,6 +5,7 @@
 mod args;
 mod cmd;
 pub mod digest;
+mod gate;
 pub mod key;
 pub mod micrograph;
 pub mod picture;

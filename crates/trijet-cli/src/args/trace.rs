@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::shared::{Overwrite, has_extension};
+use crate::gate::{Condition, LedgerMetric, TraceMetric};
 use crate::values::time;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -16,6 +17,13 @@ Examples:
   trijet trace -o run.trijet -- ./a.out --steps 100
   trijet trace --read run.trijet --json
   trijet trace --read run.trijet -o part.html --from 2s --to 3s
+  trijet trace --read run.trijet --against base.trijet --fail-if \"step > +3 %\"
+
+A condition of --fail-if is a metric, > or <, and an amount. The metrics are step (the median time of \
+a step), kernels, idle and copies (times, for each step if both runs have steps), findings (the number \
+of remarks), and kernel NAME. An amount with a sign is a change against the base, as +2 ms or +3 %; \
+one without a sign is the value itself. A condition that cannot be answered fails. With several \
+devices, a condition fails if it does for one of them.
 
 The figures are about the steps of the program, which are found by the names of its kernels. The \
 time before the steps is stated separately. With --whole, the figures are about the whole run.
@@ -28,7 +36,7 @@ The command waits for processes in the background; Ctrl-C ends the wait.
 
 The exit status is the status of the program. It is 128 plus the signal number if a signal ended \
 the program, 127 if the program was not found, and 126 if it could not be started. If the program \
-succeeded but nothing was traced, the exit status is 1.";
+succeeded but nothing was traced, or a condition of --fail-if holds, the exit status is 1.";
 
 /// The options of `trijet trace`.
 #[derive(Debug, Args)]
@@ -56,6 +64,13 @@ pub(crate) struct TraceOptions {
     /// program. If the names do not repeat, the figures always come from the whole run.
     #[arg(long)]
     pub(crate) whole: bool,
+    /// Compare with an earlier run: a trace in any form that --read takes, or the document that
+    /// --json printed about one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    /// Fail if this holds, for example "step > +3 %". May be repeated.
+    #[arg(long, value_name = "CONDITION", requires = "against", value_parser = Condition::<TraceMetric>::parse)]
+    pub(crate) fail_if: Vec<Condition<TraceMetric>>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
@@ -108,6 +123,7 @@ Examples:
   trijet check --json run.ledger
   trijet check -- python3 train.py
   trijet check -o run.calls -- ./a.out && trijet check run.calls
+  trijet check run.ledger --against base.ledger --fail-if \"waits > +0\"
 
 With a ledger, the command checks what a run of trijet declared. With a program in any language, the \
 CUDA driver loads a library into it that records its calls. Copies, fills and frees declare what \
@@ -115,11 +131,14 @@ they read and write, so a conflict between them is an error. What a kernel reads
 recorded: a conflict with an address among its arguments is possible, and no error. The calls of \
 all host threads count as one sequence.
 
+A condition of --fail-if is a metric (operations, waits, bytes or findings), > or <, and an amount. An \
+amount with a sign is a change against the base, as +0 or +3 %; one without a sign is the value itself.
+
 The program keeps its standard input and output. The verdict goes to standard error; JSON goes to \
 standard output, after the output of the program. Ctrl-C and signals work as for trijet trace.
 
-Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error or the \
-file cannot be read. For a program that fails, its own status; 1 if nothing was recorded.";
+Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error, if a \
+condition of --fail-if holds, or if a file cannot be read. For a program that fails, its own status; 1 if nothing was recorded.";
 
 /// The options of `trijet check`.
 #[derive(Debug, Args)]
@@ -149,6 +168,13 @@ pub(crate) struct CheckOptions {
     /// List new findings only, which are not in the baseline.
     #[arg(long, value_enum, ignore_case = true, requires = "baseline")]
     pub(crate) only: Option<OnlyFindings>,
+    /// Compare with an earlier ledger: which findings are new and which are gone, and which
+    /// operations, waits and bytes changed.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) against: Option<PathBuf>,
+    /// Fail if this holds, for example "waits > +0". May be repeated.
+    #[arg(long, value_name = "CONDITION", requires = "against", value_parser = Condition::<LedgerMetric>::parse)]
+    pub(crate) fail_if: Vec<Condition<LedgerMetric>>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,11 +1,13 @@
 //! `trijet check`: checks the ledger of a run that was saved in a file, or the calls of a program.
 #![forbid(unsafe_code)]
 
+mod against;
 mod baseline;
 mod calls;
 mod page;
 mod process;
 
+use self::against::{EntryCounts, LedgerComparison};
 use self::baseline::FindingLevel;
 use super::document::print_json;
 use super::{print, verdict};
@@ -37,6 +39,7 @@ const START_BYTES: u64 = 16;
 pub(crate) struct Checked {
     about: About,
     verdict: Verdict,
+    counts: EntryCounts,
     /// The remarks about performance. `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
     /// Whether `trijet` ran the job in place: the kernels accessed host memory directly. Then the
@@ -74,6 +77,13 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
         .and_then(|open| open.take(START_BYTES).read_to_end(&mut start))
         .map_err(|error| file_error::io("check", file, error))?;
     if calls::is_calls(&start) {
+        if options.against.is_some() {
+            let cause = format!(
+                "{} has the calls of a program; compare their findings with --baseline",
+                shown(file)
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
+        }
         let assume = options.assume.map_or(Assume::DriverObserved, assumed);
         return calls::file(file, options, assume);
     }
@@ -86,13 +96,22 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
         let cause = format!("{} is a ledger; a baseline has findings of programs", shown(file));
         return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
     }
-    let checked = check_file(file, options.assume.map_or(Assume::Documented, assumed))?;
+    let assume = options.assume.map_or(Assume::Documented, assumed);
+    let base = options.against.as_deref().map(|base| check_file(base, assume)).transpose()?;
+    let checked = check_file(file, assume)?;
+    let comparison = base.map(|base| LedgerComparison::of(options, &base, &checked));
     if options.json {
-        print_json("check", &json(file, &checked))?;
+        let mut report = json(file, &checked);
+        report["against"] = comparison.as_ref().map(LedgerComparison::json).into();
+        print_json("check", &report)?;
     } else {
         lines(file, &checked).iter().try_for_each(print)?;
+        comparison.iter().flat_map(LedgerComparison::lines).try_for_each(print)?;
     }
-    Ok(verdict::exit_code(&checked.verdict))
+    if !checked.is_clean() {
+        return Ok(verdict::exit_code(&checked.verdict));
+    }
+    Ok(comparison.map_or(ExitCode::SUCCESS, |one| one.exit_code()))
 }
 
 /// The texts of the findings in a program, and whether each is an error.
@@ -125,9 +144,11 @@ pub(crate) fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let (mut has_kernel, mut has_copy) = (false, false);
     let mut checker = Checker::new(options.clone());
     let mut held: Option<Vec<Op>> = Some(Vec::new());
+    let mut counts = EntryCounts::default();
     for op in &mut reader {
         let op = op.map_err(in_file)?;
         checker.push(&op);
+        counts.add(&op);
         has_kernel |= op.engine == Engine::Compute;
         has_copy |= matches!(op.engine, Engine::Upload | Engine::Download);
         match &mut held {
@@ -149,12 +170,12 @@ pub(crate) fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
         }
         lints(&ops, &Dag::with_times(&ops, kernels, about.times), about.hardware_queues)
     });
-    Ok(Checked { about, verdict, lints, in_place })
+    Ok(Checked { about, verdict, counts, lints, in_place })
 }
 
 /// The lines about a checked ledger.
 pub(crate) fn lines(path: &Path, checked: &Checked) -> Vec<String> {
-    let Checked { about, verdict, lints, in_place } = checked;
+    let Checked { about, verdict, lints, in_place, .. } = checked;
     let entries = match verdict.ops {
         1 => "1 entry".to_owned(),
         many => format!("{many} entries"),
@@ -195,7 +216,7 @@ const IN_PLACE: &str = "the run was in place: it has no copies and no waits for 
      on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 
 pub(crate) fn json(path: &Path, checked: &Checked) -> serde_json::Value {
-    let Checked { about, verdict, lints, in_place } = checked;
+    let Checked { about, verdict, lints, in_place, .. } = checked;
     let lint = |one: &Lint| lint(one, checked.audience());
     let mut value = verdict::json(verdict, &checked.names());
     value["file"] = path.to_string_lossy().into_owned().into();

@@ -23,6 +23,8 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace -- python3 train.py", 1, "nothing was traced"),
     ("trace -o run.trijet", 1, "nothing was traced"),
     ("trace --memory train.csv", 1, "nothing was traced"),
+    // The trace has one kernel, and no steps to compare.
+    ("trace --read run.trijet --against", 1, ""),
     ("check -- python3 train.py", 1, "no call was recorded"),
     ("check -o run.calls", 1, "no call was recorded"),
     ("check --write-baseline", 1, "no call was recorded"),
@@ -161,9 +163,13 @@ fn prepared() -> Workdir {
         workdir.file(name, kineto(rank).as_bytes());
     }
     workdir.file("report.sqlite", NSYS);
+    workdir.file("base.trijet", &trace);
+    let report = workdir.trijet(&["trace", "--json", "--read", "base.trijet"]).done();
+    workdir.file("base.json", report.as_bytes());
     let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
     let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();
     assert_eq!(workdir.trijet(&call).code, Some(0));
+    fs::copy(workdir.path("run.ledger"), workdir.path("base.ledger")).unwrap();
     let template = workdir.trijet(&["map", "--kernel-template"]).done();
     workdir.file("gain.cu", template.as_bytes());
     workdir.file("pair.cu", template.replace("gain", "pair").as_bytes());
@@ -172,9 +178,26 @@ fn prepared() -> Workdir {
     workdir
 }
 
+/// The words of a line as a shell has them. The words after a redirection are left out.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (number, part) in line.split('"').enumerate() {
+        if number % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+            if let Some(end) = part.split_whitespace().position(|word| word == ">") {
+                let rest = part.split_whitespace().count() - end;
+                words.truncate(words.len() - rest);
+                break;
+            }
+        }
+    }
+    words
+}
+
 /// Runs one line, whose output may go to a file.
 fn run(workdir: &Workdir, line: &str) -> Ran {
-    let (line, _) = line.split_once(" > ").unwrap_or((line, ""));
     if let Some(file) = line.strip_prefix("sample ") {
         drop(fs::remove_file(workdir.path(file)));
     }
@@ -202,7 +225,7 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
             drop(fs::remove_dir_all(workdir.path(folder)));
         }
     }
-    workdir.trijet(&line.split_whitespace().collect::<Vec<_>>())
+    workdir.trijet(&words(line).iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The same line with less work. Without a GPU, `--device host` changes nothing. `overlap` takes

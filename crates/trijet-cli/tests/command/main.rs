@@ -21,6 +21,7 @@ mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
 mod formats;
+mod gate;
 mod held;
 mod interruption;
 mod json;

@@ -1,6 +1,9 @@
 //! `trijet trace`: traces any CUDA program with a library that the CUDA driver loads into it.
 #![forbid(unsafe_code)]
 
+mod against;
+mod base;
+mod diff;
 mod json;
 mod memory;
 mod show;
@@ -17,8 +20,11 @@ use std::process::ExitCode;
 use trijet::Result;
 
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
+    // A base that cannot be read is an error before the program starts.
+    let base = options.against.as_deref().map(|base| base::base(base, show::extent(options)));
+    let base = base.transpose()?;
     if options.command.is_empty() {
-        return show::files(&options.read, options, &show::outputs(options)?);
+        return show::files(&options.read, options, &show::outputs(options)?, base.as_ref());
     }
     if let Err(wrong) = window::in_order(options) {
         return Ok(wrong_usage(&wrong));
@@ -32,7 +38,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     // status tells whether the trace succeeded.
     let shown = folder
         .files()
-        .and_then(|files| show::run(&files, options, &outputs))
+        .and_then(|files| show::run(&files, options, &outputs, base.as_ref()))
         .unwrap_or_else(|error| {
             print_stderr(format_args!("error: {error}"));
             ExitCode::FAILURE

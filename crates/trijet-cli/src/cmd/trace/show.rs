@@ -1,12 +1,14 @@
 //! The output of `trijet trace`, on the terminal and in files.
 #![forbid(unsafe_code)]
 
+use super::against::Comparison;
 use super::json::json;
 use super::memory::traces_of;
 use super::window::window;
 use crate::args::{TraceOptions, has_extension};
 use crate::cmd::document::print_json;
 use crate::cmd::{print, print_stderr, wrong_usage};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::ops::Range;
@@ -67,7 +69,7 @@ impl TraceForm {
 }
 
 /// The part of the run from which the figures are computed.
-fn extent(options: &TraceOptions) -> FiguresOf {
+pub(super) fn extent(options: &TraceOptions) -> FiguresOf {
     if options.whole { FiguresOf::Whole } else { FiguresOf::Steps }
 }
 
@@ -97,6 +99,7 @@ pub(super) fn files(
     files: &[PathBuf],
     options: &TraceOptions,
     outputs: &Outputs,
+    base: Option<&Value>,
 ) -> Result<ExitCode> {
     let mut traces = Vec::new();
     for file in files {
@@ -107,8 +110,7 @@ pub(super) fn files(
         }
         traces.extend(of_file);
     }
-    let extent = extent(options);
-    let profile = Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect());
+    let profile = analysed(&mut traces, extent(options));
     let window = match window(options, length(&profile)) {
         Ok(window) => window,
         Err(wrong) => return Ok(wrong_usage(&wrong)),
@@ -117,12 +119,21 @@ pub(super) fn files(
         write_form(output, &traces, &profile, window)?;
     }
     write_memory(&traces, outputs)?;
+    let mut report = json(&profile, None);
+    let comparison = Comparison::of(options, base, &report);
     if options.json {
-        print_json("trace", &json(&profile, None))?;
+        report["against"] = comparison.as_ref().map(Comparison::json).into();
+        print_json("trace", &report)?;
     } else {
         print(text(&profile).trim_end())?;
+        comparison.iter().flat_map(Comparison::lines).try_for_each(print)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(comparison.map_or(ExitCode::SUCCESS, |one| one.exit_code()))
+}
+
+/// The profile of these traces.
+pub(super) fn analysed(traces: &mut [ProcessTrace], extent: FiguresOf) -> Profile {
+    Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect())
 }
 
 /// The time from the start to the end of a trace.
@@ -172,6 +183,7 @@ pub(super) fn run(
     files: &[PathBuf],
     options: &TraceOptions,
     outputs: &Outputs,
+    base: Option<&Value>,
 ) -> Result<ExitCode> {
     let (mut processes, mut kept) = (Vec::new(), Vec::new());
     let output = outputs.trace.as_ref();
@@ -205,8 +217,11 @@ pub(super) fn run(
     if missing.is_none() {
         write_memory(&traces, outputs)?;
     }
+    let mut report = json(&profile, missing.as_deref());
+    let comparison = Comparison::of(options, base, &report);
     if options.json {
-        print_json("trace", &json(&profile, missing.as_deref()))?;
+        report["against"] = comparison.as_ref().map(Comparison::json).into();
+        print_json("trace", &report)?;
     }
     if let Some(reason) = missing {
         print_stderr(format_args!("error: nothing was traced: {reason}"));
@@ -214,9 +229,11 @@ pub(super) fn run(
     }
     if !options.json {
         print_stderr(text(&profile).trim_end());
+        comparison.iter().flat_map(Comparison::lines).for_each(print_stderr);
     }
     // The program has run, so its summary is shown even if `--from` or `--to` is wrong.
-    Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
+    let verdict = comparison.map_or(ExitCode::SUCCESS, |one| one.exit_code());
+    Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| verdict))
 }
 
 /// The reason why the processes from `files` files have no activity to show. `None` if there is an

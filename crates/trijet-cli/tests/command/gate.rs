@@ -1,0 +1,172 @@
+//! `--against` and `--fail-if`: a run is compared with an earlier one.
+
+use crate::trace::NSYS;
+use crate::workdir::{Ran, Workdir};
+use serde_json::{Value, json};
+
+/// A trace by PyTorch's profiler with ten steps. Each has a copy from page-locked memory and a
+/// kernel, whose lengths are in microseconds.
+pub(crate) fn trace(step: u64, kernel: u64, name: &str) -> String {
+    let of_step = |number: u64| {
+        // The first steps take a little longer, so that the times have a spread.
+        let at = 10_000 + number * step + number.min(3) * 10;
+        let place = format!(r#""device": 0, "context": 1, "stream": 7, "correlation": {number}"#);
+        format!(
+            r#"{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{number}", "ts": {at},
+            "dur": {}, "pid": 77, "tid": 1}},
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": {}, "dur": 5,
+            "pid": 77, "tid": 1, "args": {{"correlation": {number}}}}},
+            {{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "ts": {},
+            "dur": 50, "pid": 0, "tid": 7, "args": {{{place}, "bytes": 4096}}}},
+            {{"ph": "X", "cat": "kernel", "name": "{name}", "ts": {}, "dur": {kernel}, "pid": 0,
+            "tid": 7, "args": {{{place}}}}}"#,
+            step - 20,
+            at + 1,
+            at + 10,
+            at + 70,
+        )
+    };
+    let events: Vec<String> = (0..10).map(of_step).collect();
+    format!(r#"{{"traceEvents": [{}]}}"#, events.join(","))
+}
+
+/// A folder with a run whose steps take a tenth longer than those of its base.
+fn workdir() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.file("base.json", trace(1000, 800, "scale").as_bytes());
+    workdir.file("slow.json", trace(1100, 900, "scale").as_bytes());
+    workdir
+}
+
+fn compared(workdir: &Workdir, file: &str, base: &str, conditions: &[&str]) -> Ran {
+    let conditions = conditions.iter().flat_map(|one| ["--fail-if", one]);
+    let call: Vec<_> =
+        ["trace", "--read", file, "--against", base].into_iter().chain(conditions).collect();
+    workdir.trijet(&call)
+}
+
+#[test]
+fn a_run_that_takes_longer_fails_its_condition() {
+    let workdir = workdir();
+    let ran = compared(&workdir, "slow.json", "base.json", &["step > +3 %", "copies > +0 %"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    for part in [
+        "against base.json",
+        "for each step",
+        "1.00 ms before, 1.10 ms now, +10.0 %; beyond the spread",
+        "step > +3 %: FAILED (1.00 ms before, 1.10 ms now, +10.0 %)",
+        "copies > +0 %: passed",
+        "+100.00 us  1.0 -> 1.0 x  scale",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let ran = compared(&workdir, "base.json", "slow.json", &["step > +3 %", "kernel scale > +0 %"]);
+    assert_eq!(ran.code, Some(0), "a faster run passes: {}", ran.out);
+    let ran = compared(&workdir, "slow.json", "base.json", &["kernel scale > +12 %"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    let ran = compared(&workdir, "slow.json", "base.json", &["kernel scale > +13 %", "idle > 1 s"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.out);
+}
+
+/// The document of a report has what a trace has.
+#[test]
+fn the_base_may_be_a_saved_report() {
+    let workdir = workdir();
+    let report = workdir.trijet(&["trace", "--json", "--read", "base.json"]).out;
+    workdir.file("report.json", report.as_bytes());
+    let of = |base: &str| -> Value {
+        let call = ["trace", "--json", "--read", "slow.json", "--against", base];
+        let mut json: Value = serde_json::from_str(&workdir.trijet(&call).out).unwrap();
+        json["against"]["devices"].take()
+    };
+    let from_trace = of("base.json");
+    assert_eq!(from_trace[0]["step"]["change_percent"].as_f64().unwrap().round(), 10.0);
+    assert_eq!(from_trace, of("report.json"));
+}
+
+/// What differs by no more than the steps of one run do may be chance.
+#[test]
+fn a_difference_within_the_spread_is_called_that() {
+    let workdir = workdir();
+    workdir.file("close.json", trace(1005, 800, "scale").as_bytes());
+    let ran = compared(&workdir, "close.json", "base.json", &["step > +3 %"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.out);
+    assert!(ran.out.contains("+0.5 %; within the spread"), "{}", ran.out);
+}
+
+#[test]
+fn a_condition_that_cannot_be_answered_fails() {
+    let workdir = workdir();
+    let ran = compared(&workdir, "slow.json", "base.json", &["kernel other > +0 %"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.out.contains("kernel other > +0 %: FAILED, because it cannot be answered"));
+    // The export has two devices, and the base has one.
+    workdir.file("report.sqlite", NSYS);
+    let ran = compared(&workdir, "report.sqlite", "base.json", &["step > +900 %"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(ran.out.contains("process 78 device 0: nothing to compare it with"), "{}", ran.out);
+    let ran =
+        compared(&workdir, "report.sqlite", "report.sqlite", &["step > +0 %", "findings > +0"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.out);
+}
+
+#[test]
+fn new_remarks_and_names_that_are_gone_are_listed_without_characters_that_terminals_obey() {
+    let workdir = workdir();
+    workdir.file("renamed.json", trace(1000, 800, "other\\u001b[31m").as_bytes());
+    workdir.file("busy.json", trace(880, 810, "scale").as_bytes());
+    let ran = compared(&workdir, "renamed.json", "base.json", &[]);
+    assert!(ran.out.contains("1.0 -> 0.0 x  scale") && !ran.out.contains('\u{1b}'), "{}", ran.out);
+    let hostile = r#"{ "command": "trace", "processes": [{"process": "\u001b[2J", "devices": [
+        {"device": 0, "figures_of": "whole", "kernels": [{"name": "k\u001b[2J", "total_ns": 1}],
+        "findings": [{"key": "\u001b[2J", "title": "\u001b[2J", "cost_ns": 1}]}]}]}"#;
+    workdir.file("hostile.json", hostile.as_bytes());
+    let call = ["trace", "--whole", "--read", "base.json", "--against", "hostile.json"];
+    let ran = workdir.trijet(&call);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("gone: ?[2J") && !ran.out.contains('\u{1b}'), "{}", ran.out);
+}
+
+#[test]
+fn a_wrong_condition_or_base_is_refused_by_its_word() {
+    let workdir = workdir();
+    let refused = |condition, words| {
+        compared(&workdir, "slow.json", "base.json", &[condition]).refused(2, &[words]);
+    };
+    refused("stpe > +3 %", "`stpe` is no metric");
+    refused("step > 3 %", "`3 %` needs a sign");
+    workdir.trijet(&["trace", "--read", "a", "--fail-if", "step > 1 s"]).refused(2, &["--against"]);
+    compared(&workdir, "slow.json", "none.json", &[]).refused(1, &["none.json"]);
+    workdir.file("half.json", b"{ \"command\": \"trace\", ");
+    compared(&workdir, "slow.json", "half.json", &[]).refused(1, &["half.json"]);
+}
+
+/// Without a GPU: the ledgers of runs on a host device, with chunks of two sizes.
+#[test]
+fn ledgers_are_compared_by_findings_operations_waits_and_bytes() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &[1; 8 * 64 * 64 * 2]);
+    for (ledger, chunk) in [("base.ledger", "16KiB"), ("small.ledger", "8KiB")] {
+        let call = ["in.npy", "--op", "median", "--chunk", chunk, "--trace", ledger, "--check"];
+        let output = ["-o", "out.npy", "--overwrite"];
+        let ran = workdir.map(&[&call[..], &output].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+    }
+    let check = |file: &str, conditions: &[&str]| {
+        let conditions = conditions.iter().flat_map(|one| ["--fail-if", one]);
+        let call = ["check", file, "--against", "base.ledger"];
+        workdir.trijet(&call.into_iter().chain(conditions).collect::<Vec<_>>())
+    };
+    let same = check("base.ledger", &["operations > +0", "waits > +0", "findings > 0"]);
+    assert_eq!(same.code, Some(0), "{}", same.out);
+    let more = check("small.ledger", &["bytes > +0 %", "operations > +50 %"]);
+    assert_eq!(more.code, Some(1), "{}", more.out);
+    for part in ["bytes > +0 %: passed", "operations > +50 %: FAILED", "    copy: "] {
+        assert!(more.out.contains(part), "{part}: {}", more.out);
+    }
+    let call = ["check", "--json", "small.ledger", "--against", "base.ledger"];
+    let json: Value = serde_json::from_str(&workdir.trijet(&call).out).unwrap();
+    let against = &json["against"];
+    assert!(against["operations"]["now"].as_f64() > against["operations"]["base"].as_f64());
+    assert_eq!((&against["new_findings"], &against["failed"]), (&json!([]), &json!(false)));
+}
