@@ -2,10 +2,10 @@
 //! generated images, and digests of results.
 #![forbid(unsafe_code)]
 
+mod against;
 mod args;
 mod cmd;
 pub mod digest;
-mod gate;
 pub mod key;
 pub mod micrograph;
 pub mod picture;

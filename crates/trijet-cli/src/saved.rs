@@ -18,7 +18,7 @@ use trijet_cupti::recorder::RECORDINGS;
 use trijet_io::{Existing, NewFile, file_error, shown};
 use trijet_ledger::profile::{FiguresOf, Profile, analyse, text};
 use trijet_tools::allocations::text_of;
-use trijet_traces::{is_json, is_sqlite};
+use trijet_traces::{is_json, nsys};
 
 /// A saved run.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ fn is_trace(path: &Path) -> Result<bool> {
     read.map_err(|error| file_error::io("read", path, error))?;
     let is_named = path.extension().is_some_and(|extension| extension == EXTENSION);
     let is_own = start.get(HEAD_BYTES..).is_some_and(|magic| magic == MAGIC);
-    Ok(is_own || is_named || is_json(&start) || is_sqlite(&start))
+    Ok(is_own || is_named || is_json(&start) || nsys::is_sqlite(&start))
 }
 
 fn refused(op: &'static str, cause: impl Into<String>) -> Error {
@@ -73,8 +73,8 @@ fn refused(op: &'static str, cause: impl Into<String>) -> Error {
 }
 
 impl Saved {
-    /// Reads a ledger file, a file of `trijet trace`, of PyTorch's profiler or of Nsight Systems, or
-    /// a folder with files of `trijet trace`. With `whole`, the figures of a trace are about the
+    /// Reads a ledger file, a trace of `trijet trace`, PyTorch's profiler or Nsight Systems, or a
+    /// folder with files of `trijet trace`. With `whole`, the figures of a trace are about the
     /// whole run, and not about its steps.
     ///
     /// # Errors

@@ -251,7 +251,7 @@ impl Recorder {
     }
 
     /// Makes records number threads as the operating system does, which has their names. By default
-    /// the numbers are those of the C library, and are in no other table.
+    /// the C library numbers them, and no other table has its numbers.
     fn number_threads(&self) {
         /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`.
         const SYSTEM: c_int = 1;

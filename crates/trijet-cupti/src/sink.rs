@@ -28,8 +28,8 @@ pub(crate) trait Texts {
     fn text(&self, address: u64) -> &[u8];
     /// The name of the function with the number `number`. `None` if the number is unknown.
     fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
-    /// Writes the name of a thread of this process. Returns the length in bytes; 0 if the thread has
-    /// ended.
+    /// Writes the name of a thread of this process. Returns the length in bytes. The length is 0 if
+    /// the thread has ended.
     fn thread(&self, number: u32, into: &mut [u8; THREAD_NAME_BYTES]) -> usize;
 }
 

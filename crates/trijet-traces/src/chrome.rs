@@ -86,7 +86,7 @@ fn metadata(trace: &ProcessTrace, key: &Value) -> Vec<Value> {
     let rank = trace.rank.map_or(String::new(), |rank| format!("rank {rank} "));
     let process = format!("{rank}{}", trace.command);
     let process = (!process.is_empty()).then(|| named("process_name", 0, process.trim_end()));
-    let threads = trace.threads.iter().map(|one| named("thread_name", one.thread, &one.name));
+    let threads = trace.threads.iter().map(|(thread, name)| named("thread_name", *thread, name));
     process.into_iter().chain(threads).collect()
 }
 

@@ -6,15 +6,15 @@
 //! operators, of Python functions and of other devices are passed over, and events are read one
 //! after another, so the memory grows with the activities alone.
 
+mod event;
 mod parts;
 
+use self::event::TraceEvent;
 use self::parts::{ListedProcess, TraceParts};
 use crate::chrome::PROCESSES;
 use crate::{TraceError, plain};
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::fmt;
 use std::io::Read;
 use trijet_ledger::trace::activity::ProcessTrace;
@@ -115,34 +115,4 @@ impl<'de> Visitor<'de> for EventArray<'_> {
         }
         Ok(())
     }
-}
-
-/// An event. A process or a thread may be a number or a text, and a time any number.
-#[derive(Debug, Deserialize)]
-struct TraceEvent {
-    #[serde(default)]
-    ph: String,
-    #[serde(default)]
-    cat: String,
-    #[serde(default)]
-    name: String,
-    pid: Option<Value>,
-    tid: Option<Value>,
-    ts: Option<Box<RawValue>>,
-    dur: Option<Box<RawValue>>,
-    args: Option<EventArguments>,
-}
-
-/// The arguments that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct EventArguments {
-    device: Option<Value>,
-    context: Option<Value>,
-    stream: Option<Value>,
-    correlation: Option<Value>,
-    bytes: Option<Value>,
-    cuda_sync_kind: Option<Value>,
-    /// The name of a thread.
-    name: Option<Value>,
 }

@@ -1,8 +1,9 @@
 //! Traces that other tools wrote, as the activities that `trijet trace` reports about.
 //!
-//! [`kineto`] reads the traces of PyTorch's profiler, and [`nsys`] those of Nsight Systems.
-//! [`chrome`] and [`table`] write activities in forms that other tools read. A trace has what its
-//! tool recorded: the report states in its notes which questions it cannot answer.
+//! [`kineto`] reads the traces of PyTorch's profiler, and [`nsys`] the exports of Nsight Systems.
+//! [`chrome`] and [`table`] write activities in
+//! forms that other tools read. A trace has what its tool recorded: the report states in its notes
+//! which questions it cannot answer.
 #![forbid(unsafe_code)]
 
 pub mod chrome;
@@ -43,12 +44,6 @@ impl std::error::Error for TraceError {}
 pub fn is_json(start: &[u8]) -> bool {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
     start.starts_with(&GZIP) || first.is_some_and(|byte| matches!(byte, b'{' | b'['))
-}
-
-/// Whether a file that begins with these bytes is an SQLite file.
-#[must_use]
-pub fn is_sqlite(start: &[u8]) -> bool {
-    start.starts_with(nsys::MAGIC)
 }
 
 /// The clock of traces whose times are by the clock of the host.

@@ -1,6 +1,5 @@
 //! Traces as CSV: a row for each activity.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
 
@@ -42,15 +41,13 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     table.write_record(COLUMNS)?;
     for trace in traces {
         let rank = trace.rank.map_or(String::new(), |rank| rank.to_string());
-        let threads: HashMap<u32, &str> =
-            trace.threads.iter().map(|one| (one.thread, one.name.as_str())).collect();
         for one in &trace.activities {
             let places = [one.device, one.context, one.stream, one.thread];
             let numbers = [one.correlation.into(), one.begin.0, one.end.0, one.bytes];
             let process = trace.process.to_string();
             let places = places.map(|number| number.to_string());
             let numbers = numbers.map(|number: u64| number.to_string());
-            let thread = threads.get(&one.thread).copied().unwrap_or_default();
+            let thread = trace.thread_name(one.thread).unwrap_or_default();
             let texts = [process.as_str(), rank.as_str(), kind(one), trace.name(one)];
             let places = places.iter().map(String::as_str).chain([thread]);
             let numbers = numbers.iter().map(String::as_str);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::shared::{Overwrite, has_extension};
-use crate::gate::{Condition, LedgerMetric, TraceMetric};
+use crate::against::{Condition, LedgerMetric, TraceMetric};
 use crate::values::time;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;

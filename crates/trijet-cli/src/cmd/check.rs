@@ -7,7 +7,7 @@ mod calls;
 mod page;
 mod process;
 
-use self::against::{EntryCounts, LedgerComparison};
+use self::against::{ComparedLedger, EntryCounts, LedgerComparison};
 use self::baseline::FindingLevel;
 use super::document::print_json;
 use super::{print, verdict};
@@ -58,6 +58,10 @@ impl Checked {
         self.verdict.is_clean()
     }
 
+    fn compared(&self) -> ComparedLedger<'_> {
+        ComparedLedger { verdict: &self.verdict, counts: &self.counts }
+    }
+
     /// The verdict in a few lines.
     pub(crate) fn verdict(&self) -> String {
         self.verdict.text(&self.names())
@@ -99,7 +103,8 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     let assume = options.assume.map_or(Assume::Documented, assumed);
     let base = options.against.as_deref().map(|base| check_file(base, assume)).transpose()?;
     let checked = check_file(file, assume)?;
-    let comparison = base.map(|base| LedgerComparison::of(options, &base, &checked));
+    let comparison =
+        base.map(|base| LedgerComparison::of(options, [base.compared(), checked.compared()]));
     if options.json {
         let mut report = json(file, &checked);
         report["against"] = comparison.as_ref().map(LedgerComparison::json).into();

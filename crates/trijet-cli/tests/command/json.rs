@@ -1,8 +1,8 @@
 //! The documents of `--json` are those of docs/json.md.
 
+use crate::against;
 use crate::built::empty_driver;
 use crate::doctor;
-use crate::gate;
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
@@ -134,11 +134,11 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     workdir.file("named.trijet", &crate::trace::named());
     reader.document("trace", &workdir.trijet(&["trace", "--read", "named.trijet", "--json"]));
     reader.document("trace", &workdir.trijet(&["trace", "--read", "ranks.trijet", "--json"]));
-    workdir.file("base.json", gate::trace(1000, 800, "scale").as_bytes());
-    workdir.file("slow.json", gate::trace(1100, 900, "other").as_bytes());
-    let against = ["trace", "--read", "slow.json", "--json", "--against", "base.json"];
+    workdir.file("base.json", against::trace(1000, 800, "scale").as_bytes());
+    workdir.file("slow.json", against::trace(1100, 900, "other").as_bytes());
+    let compared = ["trace", "--read", "slow.json", "--json", "--against", "base.json"];
     let conditions = ["--fail-if", "step > +20 %", "--fail-if", "kernel scale > 0 ns"];
-    reader.document("trace", &workdir.trijet(&[&against[..], &conditions].concat()));
+    reader.document("trace", &workdir.trijet(&[&compared[..], &conditions].concat()));
     for whole in [&[][..], &["--whole"]] {
         let read = ["trace", "--read", "run.trijet", "--json"];
         reader.document("trace", &workdir.trijet(&[&read[..], whole].concat()));

@@ -3,6 +3,7 @@
 //! All runs use the host device, except in tests of the choice of a device.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
+mod against;
 mod bad_calls;
 mod bad_files;
 mod bad_places;
@@ -21,7 +22,6 @@ mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
 mod formats;
-mod gate;
 mod held;
 mod interruption;
 mod json;

@@ -7,6 +7,7 @@
 
 use crate::base::ledger::{Engine, StreamClass};
 use crate::base::units::Nanos;
+use std::collections::BTreeMap;
 
 /// The memory at one end of a copy, as CUPTI reports it. Programs that do not use this library also
 /// copy arrays and managed memory, for which a ledger has no [`Place`](crate::base::ledger::Place).
@@ -246,15 +247,6 @@ pub struct StreamInfo {
     pub class: Option<StreamClass>,
 }
 
-/// The name of a host thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadInfo {
-    /// The number of the thread, as the operating system numbers it.
-    pub thread: u32,
-    /// The name that the program gave the thread.
-    pub name: String,
-}
-
 /// The totals of a trace, which the tracing library writes when the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
@@ -296,8 +288,8 @@ pub struct ProcessTrace {
     pub contexts: Vec<ContextInfo>,
     /// The streams that the process created.
     pub streams: Vec<StreamInfo>,
-    /// The host threads whose names are known, each once.
-    pub threads: Vec<ThreadInfo>,
+    /// The names of host threads, by the numbers of the operating system.
+    pub threads: BTreeMap<u32, String>,
     /// The activities, in any order.
     pub activities: Vec<Activity>,
     /// The allocations and frees, in any order.
@@ -323,8 +315,7 @@ impl ProcessTrace {
     /// The name of a host thread. `None` if it is unknown.
     #[must_use]
     pub fn thread_name(&self, thread: u32) -> Option<&str> {
-        let named = self.threads.iter().find(|one| one.thread == thread);
-        named.map(|one| one.name.as_str())
+        self.threads.get(&thread).map(String::as_str)
     }
 }
 

@@ -16,7 +16,7 @@ mod write;
 pub use join::append_whole_blocks;
 pub use read::read;
 pub use write::{
-    activity, allocation, command, context, end, header, name, note, rank, stream, thread, trouble,
+    activity, allocation, command, context, end, header, name, note, rank, stream, trouble,
 };
 
 #[cfg(test)]
@@ -27,8 +27,11 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind, ThreadInfo,
+        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
     };
+
+    use std::collections::BTreeMap;
+    use trijet_cupti::file::thread;
 
     fn kinds() -> Vec<ActivityKind> {
         use {CopyDirection as D, MemoryKind as M, OverheadKind as O, SyncKind as S};
@@ -96,7 +99,7 @@ mod tests {
             streams: streams
                 .map(|(class, stream)| StreamInfo { context: 1, stream, class })
                 .collect(),
-            threads: vec![ThreadInfo { thread: 301, name: "worker".to_owned() }],
+            threads: [(301, "worker".to_owned())].into(),
             command: "python3 train.py".to_owned(),
             rank: Some(3),
             troubles: vec!["something \u{2260} well".to_owned()],
@@ -140,7 +143,7 @@ mod tests {
         }
         trace.contexts.iter().for_each(|info| context(&mut out, info));
         trace.streams.iter().for_each(|info| stream(&mut out, info));
-        trace.threads.iter().for_each(|one| thread(&mut out, one.thread, one.name.as_bytes()));
+        trace.threads.iter().for_each(|(number, name)| thread(&mut out, *number, name.as_bytes()));
         trace.activities.iter().for_each(|one| activity(&mut out, one));
         trace.allocations.iter().for_each(|one| allocation(&mut out, one));
         trace.troubles.iter().for_each(|text| trouble(&mut out, text));
@@ -178,7 +181,7 @@ mod tests {
     /// Version 3 has no ranks and no names of threads.
     #[test]
     fn a_file_of_the_version_before_ranks_is_read() {
-        let older = ProcessTrace { rank: None, threads: Vec::new(), ..sample() };
+        let older = ProcessTrace { rank: None, threads: BTreeMap::new(), ..sample() };
         let mut bytes = bytes_of(&older);
         bytes[12] = 3;
         let read = read(bytes.as_slice()).unwrap();

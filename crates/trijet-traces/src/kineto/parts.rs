@@ -1,6 +1,6 @@
 //! The activities of a trace of PyTorch's profiler, while its events are read.
 
-use super::TraceEvent;
+use super::event::{EventArguments, TraceEvent};
 use crate::microseconds::nanoseconds;
 use crate::names::NameTable;
 use crate::words::{direction, memories, overhead, wait};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::file::ACTIVITIES_MAX;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
-    Activity, ActivityKind, Api, End, MarkKind, NameId, ProcessTrace, ThreadInfo,
+    Activity, ActivityKind, Api, End, MarkKind, NameId, ProcessTrace,
 };
 
 /// The facts that a trace of Kineto lacks.
@@ -174,7 +174,7 @@ impl ProcessParts {
         if is_of_host {
             *self.processes.entry(small(event.pid.as_ref())).or_default() += 1;
         }
-        let none = super::EventArguments::default();
+        let none = EventArguments::default();
         let arguments = event.args.as_ref().unwrap_or(&none);
         let activity = Activity {
             kind,
@@ -254,7 +254,7 @@ impl ProcessParts {
             began,
             tool: Some("PyTorch's profiler"),
             names: self.names.all,
-            threads: threads.map(|((_, thread), name)| ThreadInfo { thread, name }).collect(),
+            threads: threads.map(|((_, thread), name)| (thread, name)).collect(),
             activities,
             left_out: self.left_out,
             notes,

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The first bytes of an SQLite file.
-pub(crate) const MAGIC: &[u8] = b"SQLite format 3\0";
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Maximum number of bytes that SQLite allocates, for all files together.
 const HEAP_BYTES_MAX: u32 = 256 << 20;
@@ -78,7 +78,7 @@ fn refused(error: &rusqlite::Error) -> TraceError {
     TraceError::Format(format!("the SQLite file cannot be read: {error}"))
 }
 
-/// The address of a file that nobody changes, as SQLite takes it.
+/// The address of a file as SQLite takes it. It states that the file does not change.
 fn address(path: &Path) -> String {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {

@@ -11,13 +11,17 @@ mod database;
 mod processes;
 mod tables;
 
-pub(crate) use database::MAGIC;
-
-use self::database::Database;
+use self::database::{Database, MAGIC};
 use self::processes::Processes;
 use crate::TraceError;
 use std::path::Path;
 use trijet_ledger::trace::activity::ProcessTrace;
+
+/// Whether a file that begins with these bytes is an SQLite file.
+#[must_use]
+pub fn is_sqlite(start: &[u8]) -> bool {
+    start.starts_with(MAGIC)
+}
 
 /// Reads the traces of the processes in an export.
 ///

@@ -8,7 +8,7 @@ use trijet_cupti::file::ACTIVITIES_MAX;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
     Activity, ActivityKind, Allocation, ContextInfo, End, MarkKind, NameId, ProcessTrace,
-    StreamInfo, ThreadInfo,
+    StreamInfo,
 };
 
 /// Maximum number of contexts, and of streams, of a process.
@@ -177,7 +177,7 @@ impl ProcessRows {
             names: self.names.all,
             contexts: self.contexts,
             streams: self.streams,
-            threads: thread_infos(self.threads),
+            threads: self.threads,
             allocations: self.allocations,
             activities: self.activities,
             left_out: self.left_out,
@@ -186,11 +186,6 @@ impl ProcessRows {
             ..ProcessTrace::default()
         }
     }
-}
-
-/// The names of threads, in the order of their numbers.
-fn thread_infos(threads: BTreeMap<u32, String>) -> Vec<ThreadInfo> {
-    threads.into_iter().map(|(thread, name)| ThreadInfo { thread, name }).collect()
 }
 
 /// All processes.

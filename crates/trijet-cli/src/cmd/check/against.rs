@@ -4,13 +4,12 @@
 //! needs no GPU: a run on a host device has the ledger of the same calls.
 #![forbid(unsafe_code)]
 
-use super::Checked;
+use crate::against::{Answers, Figure, LedgerMetric, MetricUnit};
 use crate::args::CheckOptions;
-use crate::gate::{Answers, Figure, LedgerMetric, MetricUnit};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use trijet::check::{Finding, Party};
+use trijet::check::{Finding, Party, Verdict};
 use trijet::trace::{HostStep, MemoryCall, Op, OpKind, StreamMark, StreamWork};
 use trijet_io::shown;
 
@@ -64,9 +63,16 @@ fn key(finding: &Finding) -> String {
     format!("{}: {first} | {}", finding.class.code(), call(&finding.second))
 }
 
+/// A checked ledger, as far as it is compared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ComparedLedger<'a> {
+    pub(super) verdict: &'a Verdict,
+    pub(super) counts: &'a EntryCounts,
+}
+
 /// The findings of a ledger, each once.
-fn keys(checked: &Checked) -> BTreeSet<String> {
-    checked.verdict.findings.iter().map(key).collect()
+fn keys(ledger: ComparedLedger<'_>) -> BTreeSet<String> {
+    ledger.verdict.findings.iter().map(key).collect()
 }
 
 /// A comparison with the answers of its conditions.
@@ -85,10 +91,9 @@ pub(super) struct LedgerComparison {
 
 impl LedgerComparison {
     /// Compares a checked ledger with the base of the options.
-    pub(super) fn of(options: &CheckOptions, base: &Checked, now: &Checked) -> Self {
-        let both = [base, now];
+    pub(super) fn of(options: &CheckOptions, both: [ComparedLedger<'_>; 2]) -> Self {
         let [old, new] = both.map(keys);
-        let figure = |of: &dyn Fn(&Checked) -> u64| {
+        let figure = |of: &dyn Fn(ComparedLedger<'_>) -> u64| {
             let [base, now] = both.map(|one| Some(of(one) as f64));
             Figure { base, now }
         };

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 use super::diff::{DeviceDiff, diffs};
+use crate::against::{Answers, Figure, TraceMetric};
 use crate::args::TraceOptions;
-use crate::gate::{Answers, Figure, TraceMetric};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet_io::shown;

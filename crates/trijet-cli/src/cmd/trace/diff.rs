@@ -1,7 +1,7 @@
 //! The difference between the reports of two runs, device by device.
 #![forbid(unsafe_code)]
 
-use crate::gate::{Figure, MetricUnit};
+use crate::against::{Figure, MetricUnit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trijet::Nanos;

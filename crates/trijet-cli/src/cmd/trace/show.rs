@@ -23,7 +23,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
-use trijet_traces::{TraceError, chrome, is_json, is_sqlite, kineto, nsys, table};
+use trijet_traces::{TraceError, chrome, is_json, kineto, nsys, table};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -85,7 +85,7 @@ pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     };
     let mut open = BufReader::new(File::open(file).map_err(io)?);
     let start = open.fill_buf().map_err(io)?;
-    if is_sqlite(start) {
+    if nsys::is_sqlite(start) {
         return nsys::read(file).map_err(foreign);
     }
     if is_json(start) {

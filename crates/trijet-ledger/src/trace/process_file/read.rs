@@ -7,7 +7,7 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind, ThreadInfo,
+    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
@@ -249,7 +249,7 @@ fn thread(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
         return Err("a name of a thread has no number".to_owned());
     };
     let thread = u32::from_le_bytes(*number);
-    trace.threads.push(ThreadInfo { thread, name: text(name)? });
+    trace.threads.insert(thread, text(name)?);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::trace::activity::{
 };
 use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind, mark};
 
-pub use trijet_cupti::file::{command, note, rank, thread, trouble};
+pub use trijet_cupti::file::{command, note, rank, trouble};
 
 /// Begins the trace of a process. `interface` is the version of CUPTI.
 pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: Nanos) {

@@ -14,7 +14,7 @@ pub(crate) enum MetricUnit {
     Count,
 }
 
-/// What a condition is about.
+/// The quantities that conditions are about.
 pub(crate) trait Metric: Sized {
     /// The metrics, for an error.
     const NAMES: &'static str;

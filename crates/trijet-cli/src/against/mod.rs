@@ -1,4 +1,4 @@
-//! Gates: the comparison of a run with an earlier one, and conditions under which it fails.
+//! Conditions under which the comparison of a run with an earlier one fails.
 #![forbid(unsafe_code)]
 
 mod condition;

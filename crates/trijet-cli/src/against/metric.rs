@@ -3,7 +3,7 @@
 
 use super::condition::{Metric, MetricUnit};
 
-/// What a condition about a trace is about.
+/// The quantities of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TraceMetric {
     /// The median time of a step.
@@ -44,7 +44,7 @@ impl Metric for TraceMetric {
     }
 }
 
-/// What a condition about a ledger is about.
+/// The quantities of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedgerMetric {
     /// The number of operations.
