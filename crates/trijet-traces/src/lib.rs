@@ -1,12 +1,13 @@
 //! Traces that other tools wrote, as the activities that `trijet trace` reports about.
 //!
 //! [`kineto`] reads the traces of PyTorch's profiler, and [`nsys`] the exports of Nsight Systems.
-//! [`chrome`] and [`table`] write activities in
+//! [`clocks`] compares the clocks of several files. [`chrome`] and [`table`] write activities in
 //! forms that other tools read. A trace has what its tool recorded: the report states in its notes
 //! which questions it cannot answer.
 #![forbid(unsafe_code)]
 
 pub mod chrome;
+pub mod clocks;
 pub mod kineto;
 mod microseconds;
 mod names;

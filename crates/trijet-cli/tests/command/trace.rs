@@ -88,6 +88,52 @@ fn exports_of_nsight_systems_are_read() {
     assert!(ran.err.contains("other.sqlite: the SQLite file cannot be read"), "{}", ran.err);
 }
 
+/// Two ranks in files of two clocks, whose ten collectives end at the same time: rank 1 begins each
+/// 300 us later.
+#[test]
+fn ranks_in_several_files_are_compared_on_one_clock() {
+    let workdir = Workdir::new();
+    let file = |rank: u32, clock: u64, late: u64| {
+        let event = |number: u64| {
+            let (begin, length) = (clock + 1000 * number + late, 500 - late + number % 3);
+            let args = r#""args": {"device": 0, "context": 1, "stream": 20}"#;
+            format!(
+                r#"{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                "pid": 0, "tid": 20, "ts": {begin}, "dur": {length}, {args}}},
+                {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7,
+                "ts": {}, "dur": 300, "args": {{"device": 0, "context": 1, "stream": 7}}}}"#,
+                clock + 1000 * number + 600
+            )
+        };
+        let events: Vec<String> = (0..10).map(event).collect();
+        let events = events.join(",");
+        format!(r#"{{"distributedInfo": {{"rank": {rank}}}, "traceEvents": [{events}]}}"#)
+    };
+    workdir.file("rank0.json", file(0, 5_000, 0).as_bytes());
+    workdir.file("rank1.json", file(1, 77_005_000, 300).as_bytes());
+    let call = ["trace", "--whole", "--json", "--read", "rank0.json", "--read", "rank1.json"];
+    let json: serde_json::Value = serde_json::from_str(&workdir.trijet(&call).done()).unwrap();
+    let note = json["processes"][1]["notes"].to_string();
+    for part in ["moved back by 77.000 s", "of 10 collectives", "within 0 ns"] {
+        assert!(note.contains(part), "{note}");
+    }
+    let job = &json["jobs"][0];
+    assert_eq!(job["collectives"], 10, "{json}");
+    assert_eq!(job["ranks"][1]["last_in"], 10, "{job}");
+    assert_eq!(job["ranks"][1]["late_ns"], 3_000_000, "{job}");
+    // The file of both, as one trace, has the same ranks.
+    let both = ["trace", "--read", "rank0.json", "--read", "rank1.json", "-o", "both.json"];
+    workdir.trijet(&both).done();
+    let call = ["trace", "--whole", "--json", "--read", "both.json"];
+    let both: serde_json::Value = serde_json::from_str(&workdir.trijet(&call).done()).unwrap();
+    assert_eq!(both["jobs"], json["jobs"]);
+    // A file of another tool, without collectives.
+    workdir.file("report.sqlite", NSYS);
+    let mixed = ["trace", "--read", "rank0.json", "--read", "report.sqlite"];
+    let text = workdir.trijet(&mixed).done();
+    assert!(text.contains("the clock of file 2 was not compared with that of file 1"), "{text}");
+}
+
 /// The JSON of a trace tells the same as the trace, and the table has a row for each activity.
 #[test]
 fn a_saved_trace_is_written_for_other_tools() {

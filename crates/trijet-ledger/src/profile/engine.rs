@@ -17,7 +17,8 @@ const COMMUNICATION: [&str; 7] = [
 
 /// Whether a kernel with this name communicates between GPUs. Such a kernel waits for other GPUs
 /// most of its time, so it does not count as a computation.
-pub(super) fn communicates(name: &str) -> bool {
+#[must_use]
+pub fn communicates(name: &str) -> bool {
     // A mangled name starts with a prefix and the length of the name.
     let name = name.strip_prefix("_Z").unwrap_or(name);
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == 'N');

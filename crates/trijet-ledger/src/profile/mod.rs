@@ -47,6 +47,7 @@ mod what_if;
 
 pub use collectives::Communicated;
 pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
+pub use engine::communicates;
 pub use findings::Habit;
 pub use idle::{Idle, IdlePart};
 pub use laws::Contradiction;

@@ -23,7 +23,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
-use trijet_traces::{TraceError, chrome, is_json, kineto, nsys, table};
+use trijet_traces::{TraceError, chrome, clocks, is_json, kineto, nsys, table};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -101,15 +101,17 @@ pub(super) fn files(
     outputs: &Outputs,
     base: Option<&Value>,
 ) -> Result<ExitCode> {
-    let mut traces = Vec::new();
+    let mut of_files = Vec::new();
     for file in files {
         let of_file = load(file)?;
         if of_file.is_empty() {
             let cause = format!("{}: the file is empty", shown(file));
             return Err(Error::new(ErrorKind::Io, "read trace", cause));
         }
-        traces.extend(of_file);
+        of_files.push(of_file);
     }
+    clocks::align(&mut of_files);
+    let mut traces: Vec<_> = of_files.into_iter().flatten().collect();
     let profile = analysed(&mut traces, extent(options));
     let window = match window(options, length(&profile)) {
         Ok(window) => window,
