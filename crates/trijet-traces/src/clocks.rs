@@ -66,8 +66,8 @@ struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// Compares the collectives of each name of which both files have the same number: the first
-    /// with the first, and so on. `None` if there are too few.
+    /// Compares the collectives of each name, the first with the first, and so on. Leaves out names
+    /// with different numbers of collectives. `None` if too few remain.
     fn of(base: &BTreeMap<String, Vec<i64>>, file: &BTreeMap<String, Vec<i64>>) -> Option<Self> {
         let both = file.iter().filter_map(|(name, ends)| Some((base.get(name)?, ends)));
         let both = both.filter(|(base, ends)| base.len() == ends.len());

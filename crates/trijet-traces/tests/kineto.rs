@@ -227,3 +227,40 @@ fn several_processes_are_read_back_with_their_ranks_and_threads() {
     }
     assert_eq!(again[2].threads, ranks[2].threads);
 }
+
+/// A converter sorts the fields, numbers processes anew, and may put the arguments one level down.
+#[test]
+fn a_file_that_was_converted_from_perfettos_form_is_read() {
+    let fields = r#""cat":"kernel","dur":2.5,"name":"scale","ph":"X","pid":1,"tid":2,"ts":10.5"#;
+    let arguments = r#"{"correlation":5,"device":1,"stream":7}"#;
+    for arguments in [arguments.to_owned(), format!(r#"{{"args":{arguments}}}"#)] {
+        let file = format!(
+            r#"{{"traceEvents":[{{"args":{arguments},{fields}}}],"metadata":{{"clock-domain":1}}}}"#
+        );
+        let found = read(file.as_bytes()).unwrap();
+        let one = found.activities[0];
+        assert_eq!((one.begin, one.end), (Nanos(10_500), Nanos(13_000)));
+        assert_eq!((one.device, one.stream, one.correlation), (1, 7, 5), "{file}");
+    }
+}
+
+/// Traits of public traces: no list of ranks, calls without a GPU, calls of ROCm, numbers beyond 32
+/// bits, and times with and without a part of a microsecond.
+#[test]
+fn traces_of_other_machines_are_read() {
+    let calls = [
+        event("cuda_runtime", "hipLaunchKernel", r#""kernel": "scale", "correlation": 3"#),
+        event("cuda_runtime", "cudaFree", r#""External id": 18446744073709551615"#),
+        event("kernel", "scale", r#""device": 2, "stream": 0, "correlation": 4294967296"#)
+            .replace("10.000", "1707417525512110"),
+        event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float", r#""device": 2, "stream": 20"#),
+    ];
+    let cpu_only = format!(r#"{{"traceEvents": [{}, {}]}}"#, calls[0], calls[1]);
+    let found = read(cpu_only.as_bytes()).unwrap();
+    assert_eq!((found.activities.len(), found.rank), (2, None));
+    let found = read(trace(&calls.join(",")).as_bytes()).unwrap();
+    let devices: Vec<_> = found.activities.iter().map(|one| one.device).collect();
+    assert_eq!(devices, [0, 0, 2, 2]);
+    assert_eq!(found.activities[2].correlation, 0, "a number that no call has");
+    assert_eq!(found.activities[2].begin, Nanos(1_707_417_525_513_110_000));
+}

@@ -32,4 +32,14 @@ pub(super) struct EventArguments {
     pub(super) cuda_sync_kind: Option<Value>,
     /// The name of a thread.
     pub(super) name: Option<Value>,
+    /// The arguments, if a tool that converted the file has put them one level down.
+    args: Option<Box<EventArguments>>,
+}
+
+impl TraceEvent {
+    /// The arguments, wherever they are.
+    pub(super) fn arguments(&self) -> Option<&EventArguments> {
+        let outer = self.args.as_ref()?;
+        Some(outer.args.as_deref().unwrap_or(outer))
+    }
 }

@@ -175,7 +175,7 @@ impl ProcessParts {
             *self.processes.entry(small(event.pid.as_ref())).or_default() += 1;
         }
         let none = EventArguments::default();
-        let arguments = event.args.as_ref().unwrap_or(&none);
+        let arguments = event.arguments().unwrap_or(&none);
         let activity = Activity {
             kind,
             begin: Nanos(0),
@@ -220,7 +220,7 @@ impl ProcessParts {
 
     /// Keeps the name of a thread of the host.
     fn name_thread(&mut self, event: &TraceEvent) {
-        let name = event.args.as_ref().and_then(|arguments| arguments.name.as_ref());
+        let name = event.arguments().and_then(|arguments| arguments.name.as_ref());
         let thread = small(event.tid.as_ref());
         if let Some(name) = name.and_then(Value::as_str)
             && self.threads.len() < THREADS_MAX
@@ -283,7 +283,7 @@ fn kind(event: &TraceEvent) -> Option<ActivityKind> {
         "cuda_runtime" | "Runtime" => ActivityKind::Call(Api::Runtime),
         "cuda_driver" => ActivityKind::Call(Api::Driver),
         "cuda_sync" => {
-            let arguments = event.args.as_ref();
+            let arguments = event.arguments();
             let kind = arguments.and_then(|arguments| arguments.cuda_sync_kind.as_ref());
             ActivityKind::Sync(wait(kind.and_then(Value::as_str).unwrap_or(name)))
         }
