@@ -105,6 +105,7 @@ fn shift(trace: &mut ProcessTrace, by: i64) {
         known => Nanos(known.saturating_add_signed(by).max(1)),
     };
     trace.began = moved(trace.began);
+    trace.moved = trace.moved.saturating_add(by);
     for one in &mut trace.activities {
         let Activity { begin, end, .. } = *one;
         (one.begin, one.end) = (moved(begin), moved(end));

@@ -264,3 +264,33 @@ fn traces_of_other_machines_are_read() {
     assert_eq!(found.activities[2].correlation, 0, "a number that no call has");
     assert_eq!(found.activities[2].begin, Nanos(1_707_417_525_513_110_000));
 }
+
+/// Functions of other threads and of other times are not around a moment.
+#[test]
+fn the_stack_of_a_moment_is_what_is_around_it() {
+    use trijet_traces::kineto::{StackMoment, stacks};
+    let function = |name: &str, thread: u32, at: u32, length: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "python_function", "name": "{name}", "pid": 77, "tid": {thread},
+            "ts": {at}, "dur": {length}}}"#
+        )
+    };
+    let events = [
+        function("main", 78, 0, 100),
+        function("load", 78, 10, 5),
+        function("step", 78, 20, 60),
+        function("copy", 78, 30, 10),
+        function("worker", 79, 0, 100),
+        event("cpu_op", "aten::copy_", ""),
+    ];
+    let moments = [(78, 35_000), (78, 50_000), (79, 35_000), (5, 35_000)];
+    let moments = moments.map(|(thread, at)| StackMoment { thread, at });
+    let found = stacks(trace(&events.join(",")).as_bytes(), &moments).unwrap();
+    assert_eq!(found, [vec!["copy", "step", "main"], vec!["step", "main"], vec!["worker"], vec![]]);
+    let deep: Vec<String> = (0..1000)
+        .map(|level| function(&format!("f{level}"), 78, level, 3000 - 2 * level))
+        .collect();
+    let moment = [StackMoment { thread: 78, at: 1_500_000 }];
+    let found = stacks(trace(&deep.join(",")).as_bytes(), &moment).unwrap();
+    assert_eq!((found[0].len(), found[0][0].as_str()), (32, "f999"), "the innermost are kept");
+}

@@ -88,6 +88,41 @@ fn exports_of_nsight_systems_are_read() {
     assert!(ran.err.contains("other.sqlite: the SQLite file cannot be read"), "{}", ran.err);
 }
 
+/// A step copies pageable memory in a function of Python, and computes in another one.
+#[test]
+fn remarks_have_the_functions_at_their_longest_times() {
+    let workdir = Workdir::new();
+    let event = |category: &str, name: &str, thread: u32, at: u32, length: u32, more: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 77, "tid": {thread},
+            "ts": {at}, "dur": {length}, "args": {{{more}}}}}"#
+        )
+    };
+    let place = r#""device": 0, "context": 1, "stream": 7, "correlation": "#;
+    let events = [
+        event("python_function", "train.py(60): main\\u001b[2J", 5, 0, 3000, ""),
+        event("python_function", "train.py(31): load", 5, 90, 100, ""),
+        event("python_function", "train.py(40): compute", 5, 200, 900, ""),
+        event("cuda_runtime", "cudaMemcpyAsync", 5, 100, 20, r#""correlation": 1"#),
+        event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, 300, 500, &format!("{place}1")),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 210, 20, r#""correlation": 2"#),
+        event("kernel", "gemm", 7, 900, 900, &format!("{place}2")),
+    ];
+    let file = format!(
+        r#"{{"baseTimeNanoseconds": 1767189312000000000, "traceEvents": [{}]}}"#,
+        events.join(",")
+    );
+    workdir.file("stacks.json", file.as_bytes());
+    let text = workdir.trijet(&["trace", "--read", "stacks.json"]).done();
+    let line = "PERF/PAGEABLE (process 77, device 0): train.py(31): load < train.py(60): main?[2J";
+    assert!(text.contains(line), "{text}");
+    let json = workdir.trijet(&["trace", "--read", "stacks.json", "--json"]).done();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let findings = json["processes"][0]["devices"][0]["findings"].as_array().unwrap();
+    let pageable = findings.iter().find(|one| one["key"] == "PERF/PAGEABLE").unwrap();
+    assert_eq!(pageable["sources"].as_array().unwrap().len(), 1, "{json}");
+}
+
 /// Two ranks in files of two clocks, whose ten collectives end at the same time: rank 1 begins each
 /// 300 us later.
 #[test]

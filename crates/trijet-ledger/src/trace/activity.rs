@@ -277,6 +277,10 @@ pub struct ProcessTrace {
     pub tool: Option<&'static str>,
     /// The start of the trace, on the clock of the trace.
     pub began: Nanos,
+    /// The nanoseconds that the reader added to the times of a file of another tool.
+    pub moved: i64,
+    /// Whether the file of another tool has the stacks of calls.
+    pub has_stacks: bool,
     /// The command line of the process; empty if it is unknown.
     pub command: String,
     /// The rank of the process, as its environment stated it when the process first used CUDA. A

@@ -93,6 +93,8 @@ mod tests {
             process: 4711,
             interface: 130_001,
             tool: None,
+            moved: 0,
+            has_stacks: false,
             began: Nanos(12_345_678_901),
             names: ["", "cudaMemcpy", "k\u{e4}rnel"].map(str::to_owned).to_vec(),
             contexts: vec![ContextInfo { context: 1, device: 2, null_stream: 7 }],

@@ -1,5 +1,6 @@
 //! An event of a trace of PyTorch's profiler, as far as it is read.
 
+use crate::microseconds::nanoseconds;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -36,10 +37,37 @@ pub(super) struct EventArguments {
     args: Option<Box<EventArguments>>,
 }
 
+/// The start of an event and its end, on the clock of the file. An event without a length has no
+/// end.
+pub(super) type EventTimes = (i64, Option<i64>);
+
 impl TraceEvent {
+    /// The times. `None` if one of them is missing or wrong.
+    pub(super) fn times(&self) -> Option<EventTimes> {
+        let begin = self.ts.as_deref().and_then(|time| nanoseconds(time.get()))?;
+        let end = match self.dur.as_deref() {
+            Some(length) => Some(begin.checked_add(nanoseconds(length.get())?)?),
+            None => None,
+        };
+        Some((begin, end))
+    }
+
     /// The arguments, wherever they are.
     pub(super) fn arguments(&self) -> Option<&EventArguments> {
         let outer = self.args.as_ref()?;
         Some(outer.args.as_deref().unwrap_or(outer))
     }
+}
+
+/// A number of a field that may have another value. -1 stands for none in Kineto.
+pub(super) fn number(value: Option<&Value>) -> Option<u64> {
+    match value? {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+pub(super) fn small(value: Option<&Value>) -> u32 {
+    number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }

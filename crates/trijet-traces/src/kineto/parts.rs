@@ -1,7 +1,8 @@
 //! The activities of a trace of PyTorch's profiler, while its events are read.
 
-use super::event::{EventArguments, TraceEvent};
-use crate::microseconds::nanoseconds;
+use super::event::{EventArguments, TraceEvent, number, small};
+use super::sink::EventSink;
+use crate::chrome::PROCESSES;
 use crate::names::NameTable;
 use crate::words::{direction, memories, overhead, wait};
 use crate::{CLOCK, TraceError, cut, without_time};
@@ -25,7 +26,7 @@ const PROCESSES_MAX: usize = 1 << 16;
 
 /// A process in the list of a file that [`crate::chrome`] wrote.
 #[derive(Debug, Deserialize)]
-pub(super) struct ListedProcess {
+struct ListedProcess {
     /// The process of its events on the host. On a device, the number of the device follows.
     key: Value,
     process: u32,
@@ -67,22 +68,11 @@ pub(super) struct TraceParts {
     places: HashMap<String, usize>,
     /// The parts of the listed processes; of one process if the file lists none.
     parts: Vec<ProcessParts>,
-    pub(super) rank: Option<u32>,
+    rank: Option<u32>,
+    /// Whether there are functions of Python.
+    has_stacks: bool,
     /// The nanoseconds that the times of the events are counted from.
-    pub(super) base: i64,
-}
-
-/// A number of a field that may have another value. -1 stands for none in Kineto.
-fn number(value: Option<&Value>) -> Option<u64> {
-    match value? {
-        Value::Number(number) => number.as_u64(),
-        Value::String(text) => text.parse().ok(),
-        _ => None,
-    }
-}
-
-fn small(value: Option<&Value>) -> u32 {
-    number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+    base: i64,
 }
 
 /// The text of a process of an event.
@@ -92,7 +82,7 @@ fn text_of(value: &Value) -> String {
 
 impl TraceParts {
     /// Takes the list of the processes.
-    pub(super) fn list(&mut self, mut listed: Vec<ListedProcess>) {
+    fn list(&mut self, mut listed: Vec<ListedProcess>) {
         listed.truncate(PROCESSES_MAX);
         self.places =
             listed.iter().enumerate().map(|(place, one)| (text_of(&one.key), place)).collect();
@@ -116,25 +106,9 @@ impl TraceParts {
         &mut self.parts[place]
     }
 
-    pub(super) fn take(&mut self, event: &TraceEvent) {
-        match event.ph.as_str() {
-            "X" => {
-                if let Some(kind) = kind(event) {
-                    self.of(event).take(event, kind);
-                }
-            }
-            // Only files with a list have moments in this category.
-            "i" if event.cat == "cpu_instant_event" && !self.places.is_empty() => {
-                self.of(event).take(event, ActivityKind::Mark(MarkKind::Moment));
-            }
-            "M" if event.name == "thread_name" => self.of(event).name_thread(event),
-            _ => {}
-        }
-    }
-
     /// The traces of the processes with activities. Each begins with its first activity.
     pub(super) fn traces(self) -> Result<Vec<ProcessTrace>, TraceError> {
-        let Self { listed, parts, rank, base, .. } = self;
+        let Self { listed, parts, rank, base, has_stacks, .. } = self;
         let first = parts.iter().filter_map(ProcessParts::first).min();
         let Some(first) = first else {
             let cause = "the trace has no operation of a GPU and no call of CUDA";
@@ -148,11 +122,43 @@ impl TraceParts {
         Ok(with
             .map(|(listed, parts)| match listed {
                 Some(ListedProcess { process, rank, command, .. }) => {
-                    ProcessTrace { process, rank, command, ..parts.trace(base) }
+                    ProcessTrace { process, rank, command, has_stacks, ..parts.trace(base) }
                 }
-                None => ProcessTrace { rank, ..parts.trace(base) },
+                None => ProcessTrace { rank, has_stacks, ..parts.trace(base) },
             })
             .collect())
+    }
+}
+
+impl EventSink for TraceParts {
+    fn event(&mut self, event: &TraceEvent) {
+        match event.ph.as_str() {
+            "X" => {
+                self.has_stacks |= event.cat == "python_function";
+                if let Some(kind) = kind(event) {
+                    self.of(event).take(event, kind);
+                }
+            }
+            // Only files with a list have moments in this category.
+            "i" if event.cat == "cpu_instant_event" && !self.places.is_empty() => {
+                self.of(event).take(event, ActivityKind::Mark(MarkKind::Moment));
+            }
+            "M" if event.name == "thread_name" => self.of(event).name_thread(event),
+            _ => {}
+        }
+    }
+
+    fn field(&mut self, name: &str, value: Value) {
+        match name {
+            "distributedInfo" => {
+                let rank = value.get("rank").and_then(Value::as_u64);
+                self.rank = rank.and_then(|rank| u32::try_from(rank).ok());
+            }
+            "baseTimeNanoseconds" => self.base = value.as_i64().unwrap_or(0),
+            // A list in another form is the list of another tool.
+            PROCESSES => self.list(serde_json::from_value(value).unwrap_or_default()),
+            _ => {}
+        }
     }
 }
 
@@ -163,13 +169,10 @@ impl ProcessParts {
 
     /// Adds an activity of this kind.
     fn take(&mut self, event: &TraceEvent, kind: ActivityKind) {
-        let begin = event.ts.as_deref().and_then(|time| nanoseconds(time.get()));
-        let end = event.dur.as_deref().map(|length| begin?.checked_add(nanoseconds(length.get())?));
-        let (Some(begin), None | Some(Some(_))) = (begin, end) else {
+        let Some((begin, end)) = event.times() else {
             self.without_time += 1;
             return;
         };
-        let end = end.flatten();
         let is_of_host = matches!(kind, ActivityKind::Call(_) | ActivityKind::Mark(_));
         if is_of_host {
             *self.processes.entry(small(event.pid.as_ref())).or_default() += 1;
@@ -256,6 +259,7 @@ impl ProcessParts {
             names: self.names.all,
             threads: threads.map(|((_, thread), name)| (thread, name)).collect(),
             activities,
+            moved: base,
             left_out: self.left_out,
             notes,
             end: Some(end),

@@ -4,9 +4,11 @@
 mod against;
 mod base;
 mod diff;
+mod foreign;
 mod json;
 mod memory;
 mod show;
+mod sources;
 mod window;
 
 pub(crate) use json::json;

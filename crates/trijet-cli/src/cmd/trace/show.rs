@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::against::Comparison;
+use super::foreign::read_error;
 use super::json::json;
 use super::memory::traces_of;
+use super::sources::Sources;
 use super::window::window;
 use crate::args::{TraceOptions, has_extension};
 use crate::cmd::document::print_json;
@@ -23,7 +25,7 @@ use trijet_ledger::profile::{
     FiguresOf, PageOptions, ProcessProfile, Profile, analyse, page, text,
 };
 use trijet_tools::allocations::text_of;
-use trijet_traces::{TraceError, chrome, clocks, is_json, kineto, nsys, table};
+use trijet_traces::{chrome, clocks, is_json, kineto, nsys, table};
 
 /// The files that the command writes. `None` for a file that the user has not requested.
 pub(super) struct Outputs {
@@ -75,14 +77,8 @@ pub(super) fn extent(options: &TraceOptions) -> FiguresOf {
 
 /// Reads the traces in a file.
 pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
-    let name = || shown(file).to_string();
     let io = |error| file_error::io("trace", file, error);
-    let foreign = |error| match error {
-        TraceError::Io(error) => io(error),
-        TraceError::Format(words) => {
-            Error::new(ErrorKind::InvalidValue, "read trace", format!("{}: {words}", name()))
-        }
-    };
+    let foreign = |error| read_error(file, error);
     let mut open = BufReader::new(File::open(file).map_err(io)?);
     let start = open.fill_buf().map_err(io)?;
     if nsys::is_sqlite(start) {
@@ -91,7 +87,7 @@ pub(crate) fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     if is_json(start) {
         return kineto::read(open).map_err(foreign);
     }
-    process_file::read(open).map_err(|error| error.context(name()))
+    process_file::read(open).map_err(|error| error.context(shown(file).to_string()))
 }
 
 /// Shows the processes of saved traces.
@@ -111,6 +107,9 @@ pub(super) fn files(
         of_files.push(of_file);
     }
     clocks::align(&mut of_files);
+    let of_trace =
+        |(file, traces): (&PathBuf, &Vec<ProcessTrace>)| vec![file.clone(); traces.len()];
+    let paths: Vec<PathBuf> = files.iter().zip(&of_files).flat_map(of_trace).collect();
     let mut traces: Vec<_> = of_files.into_iter().flatten().collect();
     let profile = analysed(&mut traces, extent(options));
     let window = match window(options, length(&profile)) {
@@ -121,13 +120,16 @@ pub(super) fn files(
         write_form(output, &traces, &profile, window)?;
     }
     write_memory(&traces, outputs)?;
+    let sources = Sources::of(&paths, &traces, &profile)?;
     let mut report = json(&profile, None);
+    sources.add_to(&mut report);
     let comparison = Comparison::of(options, base, &report);
     if options.json {
         report["against"] = comparison.as_ref().map(Comparison::json).into();
         print_json("trace", &report)?;
     } else {
         print(text(&profile).trim_end())?;
+        sources.lines(&profile).iter().try_for_each(print)?;
         comparison.iter().flat_map(Comparison::lines).try_for_each(print)?;
     }
     Ok(comparison.map_or(ExitCode::SUCCESS, |one| one.exit_code()))
