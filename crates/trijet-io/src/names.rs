@@ -4,10 +4,17 @@ use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, rename, renameat_with, unlin
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// A random number, which no other process has.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish() ^ RandomState::new().hash_one(process::id())
+}
 
 /// Maximum number of bytes of a file name on Linux (`NAME_MAX`).
 pub(crate) const NAME_BYTES_MAX: usize = 255;

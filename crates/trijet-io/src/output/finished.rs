@@ -1,20 +1,23 @@
-//! The mark of a finished output: an extended attribute with a hash of its job.
+//! The mark of a finished output: an extended attribute with a hash of its job. Where the file
+//! system has no extended attributes, the mark is a file beside the output, `OUT.finished`.
 //!
 //! The mark tells a later run of the same job that all rows are already written. So a command that
 //! is repeated until it succeeds comes to an end. The mark has the time of the last change of the
 //! output. For a folder, this is the last change of the folder or of a file in it. So an output
-//! that was changed after it got its mark does not count as complete. If the file system does not
-//! support extended attributes, there is no mark.
+//! that was changed after it got its mark does not count as complete.
 
+use super::place::Place;
 use super::target::Target;
 use crate::file_error;
 use crate::fingerprint::{DOUBTFUL, Fingerprint};
 use crate::format::state_of;
 use crate::journal::Journal;
+use crate::names::random;
 use crate::tree::{Links, walk};
 use rustix::fs::{Mode, OFlags, Stat, XattrFlags, fgetxattr, fsetxattr, open};
+use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -71,21 +74,42 @@ fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
 }
 
 /// Marks the output whose open file or folder is `root`. A change of the output after this call
-/// makes the mark invalid.
-pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
+/// makes the mark invalid. `beside` is the path of the mark where there are no attributes.
+pub(super) fn set(fingerprint: &Fingerprint, root: &File, beside: &Path) -> io::Result<()> {
     let mark = mark_of(fingerprint, root)?;
-    Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
+    match fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty()) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        done => return Ok(done?),
+    }
+    let mut new = beside.to_owned().into_os_string();
+    new.push(format!("-{:016x}", random()));
+    fs::write(&new, mark).and_then(|()| fs::rename(&new, beside)).inspect_err(|_| {
+        // The output is complete without the mark, so a second error is ignored too.
+        drop(fs::remove_file(&new));
+    })
 }
 
-/// Compares the mark of the output at `path` with the job. A mark that cannot be read counts as no
+/// The text of the mark of an output. `None` if there is no mark, or if it cannot be read.
+fn text_of(root: &File, beside: &Path) -> Option<String> {
+    let mut found = [0; BYTES_MAX];
+    if let Ok(bytes) = fgetxattr(root, NAME, &mut found[..]) {
+        return Some(String::from_utf8_lossy(&found[..bytes]).into_owned());
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = open(beside, flags, Mode::empty()).map(File::from).ok()?;
+    let mut text = String::new();
+    file.take(BYTES_MAX as u64).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Compares the mark of the output of `place` with the job. A mark that cannot be read counts as no
 /// mark.
-fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
+fn found(fingerprint: &Fingerprint, place: &Place) -> Mark {
+    let path = &place.out;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return Mark::Other };
-    let mut found = [0; BYTES_MAX];
-    let Ok(bytes) = fgetxattr(&root, NAME, &mut found[..]) else { return Mark::Other };
+    let Some(found) = text_of(&root, &place.mark) else { return Mark::Other };
     let Ok(mark) = mark_of(fingerprint, &root) else { return Mark::Other };
-    let found = String::from_utf8_lossy(&found[..bytes]);
     let job = |mark: &str| mark.rsplit_once(' ').map(|(job, _)| job.to_owned());
     match (found == mark, job(&found) == job(&mark)) {
         (true, _) => Mark::Job,
@@ -96,6 +120,12 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 }
 
 impl Target {
+    /// Marks the output whose open file or folder is `root` as finished. An error is ignored,
+    /// because the output is complete even without the mark.
+    pub(crate) fn mark_finished(&self, fingerprint: &Fingerprint, root: &File) {
+        drop(set(fingerprint, root, &self.place.mark));
+    }
+
     /// Whether the complete output of this job exists at the final path, made from the present
     /// state of the input. In this case, nothing is left to do. An output that lacks the rows of
     /// damaged images is not complete. If the output is complete, deletes the journal and the
@@ -109,7 +139,7 @@ impl Target {
         }
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
-        let mark = found(fingerprint, &place.out);
+        let mark = found(fingerprint, place);
         // A journal that cannot be locked or read is ignored and not changed.
         let journal = match state_of("create", &place.journal)? {
             Some(_) => Journal::lock(&place.journal).ok(),
@@ -140,7 +170,11 @@ impl Target {
         }
         if place.has_both_names() {
             let io = |error| file_error::io("create", &place.partial, error);
-            fs::remove_file(&place.partial).map_err(io)?;
+            match fs::remove_file(&place.partial) {
+                // Another process that publishes the output has removed the name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(io)?,
+            }
         }
         let has_partial = state_of("create", &place.partial)?.is_some();
         if let (Some(journal), Some(_), false) = (journal, progress, has_partial) {

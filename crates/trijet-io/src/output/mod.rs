@@ -10,7 +10,7 @@ mod earlier;
 mod finished;
 mod overwrite;
 mod partial;
-mod place;
+pub(crate) mod place;
 pub(crate) mod shard;
 mod sharing;
 mod sink;

@@ -35,6 +35,8 @@ pub(super) struct Partial {
     writer: Box<dyn Writer>,
     fingerprint: Fingerprint,
     folder: PathBuf,
+    /// The path of the mark of a finished output, where the file system has no attributes.
+    mark: PathBuf,
     /// A second handle of the journal, through which the journal is synchronized while lines are
     /// appended.
     journal: File,
@@ -80,6 +82,7 @@ impl Partial {
             writer,
             fingerprint: fingerprint.clone(),
             folder: place.folder().to_owned(),
+            mark: place.mark.clone(),
             journal: handle,
             record: Mutex::new(Record {
                 journal,
@@ -227,7 +230,7 @@ impl Partial {
         let root = self.writer.root();
         if self.record().left_out.count() == 0 {
             // An error is ignored, because the output is complete even without the mark.
-            drop(finished::set(&self.fingerprint, root));
+            drop(finished::set(&self.fingerprint, root, &self.mark));
         }
         if !is_durable {
             return Ok(());
@@ -302,6 +305,8 @@ mod tests {
         fn read(&self, _rows: Range<u64>, _into: &mut [u8]) -> Result<()> {
             Ok(())
         }
+
+        fn share(&self) {}
 
         fn root(&self) -> &File {
             &self.file

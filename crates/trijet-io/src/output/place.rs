@@ -15,11 +15,11 @@ use trijet::{Error, Result};
 
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The final path of the output. Nothing is at this path before the output is complete.
-    pub(super) out: PathBuf,
+    pub(crate) out: PathBuf,
     /// The path of the output while it is being written.
-    pub(super) partial: PathBuf,
+    pub(crate) partial: PathBuf,
     /// The path of the journal of this process, which lists the rows that are written. If several
     /// processes write one output, each process has its own journal.
     pub(super) journal: PathBuf,
@@ -27,10 +27,15 @@ pub(super) struct Place {
     /// process locks this journal while it creates or finishes the output. `None` if one process
     /// writes the output.
     pub(super) shared: Option<PathBuf>,
+    /// The folder of the claims of processes that write the output together. `None` if the
+    /// processes do not claim rows.
+    pub(crate) claims: Option<PathBuf>,
+    /// The path of the mark of a finished output, where the file system has no extended attributes.
+    pub(super) mark: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new(out: &Path) -> Result<Self> {
+    pub(crate) fn new(out: &Path) -> Result<Self> {
         // `components` removes a slash at the end, because a suffix must follow the name directly.
         let out = out.components().as_path();
         if out == Path::new("-") {
@@ -40,14 +45,48 @@ impl Place {
         let Some(name) = out.file_name() else {
             return Err(file_error::refused("create", out, "is not the name of a file"));
         };
-        let stem = short_name(name, NAME_BYTES_MAX - ".partial".len());
+        let stem = short_name(name, NAME_BYTES_MAX - ".finished".len());
         let suffixed = |suffix: &str| {
             let mut name = stem.clone();
             name.push(suffix);
             out.with_file_name(name)
         };
-        let (partial, journal) = (suffixed(".partial"), suffixed(".journal"));
-        Ok(Self { out: out.to_owned(), partial, journal, shared: None })
+        let [partial, journal, mark] = [".partial", ".journal", ".finished"].map(suffixed);
+        let (shared, claims) = (None, None);
+        Ok(Self { out: out.to_owned(), partial, journal, shared, claims, mark })
+    }
+
+    /// The same output, with all files but the complete output in the folder `state`. Called before
+    /// [`of_shard`](Self::of_shard) and [`with_claims`](Self::with_claims).
+    pub(crate) fn in_state(mut self, state: Option<&Path>) -> Result<Self> {
+        let Some(state) = state else { return Ok(self) };
+        let folder = |path: &Path| {
+            let found =
+                fs::metadata(path).map_err(|error| file_error::io("create", path, error))?;
+            match found.is_dir() {
+                true => Ok(found.dev()),
+                false => Err(file_error::refused("create", path, "is not a folder")),
+            }
+        };
+        // The complete output gets its final name by a rename, which no file survives that must
+        // move to another file system.
+        if folder(state)? != folder(self.parent()?)? {
+            let cause = format!(
+                "is on another file system than the output {}; choose a folder on the same one",
+                shown(&self.out)
+            );
+            return Err(file_error::refused("create", state, cause));
+        }
+        for path in [&mut self.partial, &mut self.journal, &mut self.mark] {
+            *path = state.join(path.file_name().unwrap_or_default());
+        }
+        Ok(self)
+    }
+
+    /// The same output, which processes write together by claims.
+    pub(crate) fn with_claims(mut self) -> Self {
+        self.claims = Some(self.partial.with_extension("claims"));
+        self
     }
 
     /// The paths for the process `shard`, which is one of several processes.
@@ -63,7 +102,7 @@ impl Place {
         let name = self.out.file_name().unwrap_or_default();
         let mut name = short_name(name, NAME_BYTES_MAX - suffix.len());
         name.push(suffix);
-        self.out.with_file_name(name)
+        self.partial.with_file_name(name)
     }
 
     /// Refuses an output that already exists, or that would damage the input.
@@ -103,7 +142,7 @@ impl Place {
 
     /// Gives the complete output its final name. `root` is the open file or folder of the output.
     /// If a file with the final name has appeared since the run began, that file is not replaced.
-    pub(super) fn publish(&self, root: &File) -> Result<()> {
+    pub(crate) fn publish(&self, root: &File) -> Result<()> {
         let io = |error| file_error::io("finish", &self.partial, error);
         if !is_at(root, &self.partial).map_err(io)? {
             let cause = "is not the partial output of this run any more: it was moved or replaced";
@@ -130,7 +169,7 @@ impl Place {
     }
 
     /// The folder that contains the output.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         folder_of(&self.out)
     }
 

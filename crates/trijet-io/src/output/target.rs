@@ -16,14 +16,14 @@ use trijet::{ErrorKind, Result};
 /// The description of an output. Nothing is written before [`Output::open`](crate::Output::open).
 #[derive(Debug, Clone)]
 pub struct Target {
-    pub(super) place: Place,
+    pub(crate) place: Place,
     array: Array,
     /// The number of the output's row 0 within the results of the whole input.
     first_row: u64,
     /// The number of rows of the results of one index of the input's first axis.
     rows_per_index: u64,
     format: &'static dyn Format,
-    pub(super) plan: Arc<dyn Plan>,
+    pub(crate) plan: Arc<dyn Plan>,
     /// Texts about the annotations of the input that the output does not have.
     left_out: Vec<String>,
     shard: Option<Shard>,
@@ -147,6 +147,47 @@ impl Target {
         assert!(self.shard.is_none(), "an output of several processes cannot be written over");
         self.overwrites = true;
         self
+    }
+
+    /// Keeps the partial output and all other files of the job in the folder `state` instead of
+    /// the folder of the output. A job whose output has another path each time it is started, with
+    /// the same file name, is continued from there.
+    ///
+    /// # Errors
+    /// `InvalidValue` if `state` is on another file system than the output. `Io`.
+    ///
+    /// # Panics
+    /// If the target already describes the part of a process, or has claims.
+    pub fn in_state(mut self, state: &Path) -> Result<Self> {
+        let is_whole = self.shard.is_none() && self.place.claims.is_none();
+        assert!(is_whole, "the folder of the state is chosen first");
+        self.place = self.place.in_state(Some(state))?;
+        Ok(self)
+    }
+
+    /// Describes an output that any number of processes write together, for
+    /// [`ClaimedOutput`](crate::ClaimedOutput). Ranges of rows begin at multiples of `granule`
+    /// rows. All processes pass the same number.
+    ///
+    /// # Panics
+    /// If the target describes the part of a process, or allows overwriting, and if `granule` is not
+    /// a multiple of [`granule`](Self::granule).
+    #[must_use]
+    pub fn with_claims(mut self, granule: u64) -> Self {
+        assert!(self.shard.is_none(), "the target describes a fixed part of the output");
+        assert!(!self.overwrites, "an output of several processes cannot be written over");
+        assert!(
+            granule > 0 && granule.is_multiple_of(self.granule()),
+            "`granule` must be a multiple of the granule of the output"
+        );
+        self.place = self.place.with_claims();
+        self.shard_granule = granule;
+        self
+    }
+
+    /// The number of rows at whose multiples ranges begin.
+    pub(crate) fn claim_granule(&self) -> u64 {
+        self.shard_granule
     }
 
     /// Describes the part of the output that one of several processes writes. The process that
