@@ -96,9 +96,20 @@
 //! their numbers in the input. A run reads the rows around the slice if it needs them, and writes
 //! only the rows of the slice. Files on which the slice does not depend may change.
 //!
-//! Where the file system supports extended attributes, a finished output has the attribute
-//! `user.trijet.job`, with a hash of its job and the time of its last change. By this attribute,
-//! [`Target::is_finished`] recognizes the output of a job that is run again.
+//! A finished output has the attribute `user.trijet.job`, with a hash of its job and the time of
+//! its last change. Where the file system has no extended attributes, the file `OUT.finished`
+//! beside the output has this text. By it, [`Target::is_finished`] recognizes the output of a job
+//! that is run again.
+//!
+//! [`Target::in_state`] keeps all files but the complete output in another folder of the same file
+//! system.
+//!
+//! # Outputs of many processes
+//!
+//! Fixed processes write one output with [`Target::of_shard`]: each has its rows and its journal.
+//! With [`ClaimedOutput`], any number of processes take ranges of rows as they are free. A process
+//! that dies or is cut off loses its ranges to the others. No lock is used, and no clock of another
+//! machine.
 //!
 //! # Damaged images
 //!
@@ -140,6 +151,7 @@
 mod annotations;
 mod array;
 mod byte_order;
+mod claims;
 mod damaged;
 pub mod file_error;
 mod fingerprint;
@@ -162,6 +174,7 @@ mod verify;
 pub use annotations::Annotations;
 pub use array::Array;
 pub use byte_order::ByteOrder;
+pub use claims::{ClaimOptions, ClaimedOutput, ClaimedRows, JobStatus, ProcessStatus};
 pub use damaged::DamagedImage;
 pub use fingerprint::Fingerprint;
 pub use format::{is_damaged_image, is_plain};

@@ -360,6 +360,12 @@ impl Writer for FlatWriter {
         self.ways.limit_memory(bytes);
     }
 
+    /// A mapping is written back in whole pages, and the edge of a page may have rows of another
+    /// machine.
+    fn share(&self) {
+        self.ways.use_calls_only();
+    }
+
     fn reset(&self) -> Result<()> {
         let restore = || {
             self.file.write_all_at(&self.header, 0)?;

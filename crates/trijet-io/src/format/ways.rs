@@ -89,6 +89,11 @@ impl Ways {
         }
     }
 
+    /// Writes by calls only. Must be called before the first write.
+    pub(super) fn use_calls_only(&self) {
+        self.can_map.store(false, Ordering::Relaxed);
+    }
+
     /// Writes `bytes` at `offset`. Several threads may write at once.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! stopped run can be resumed.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
+mod claims;
 #[path = "../common/mod.rs"]
 mod common;
 mod durability;

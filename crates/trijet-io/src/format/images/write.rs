@@ -9,9 +9,12 @@ use crate::format::ahead::Ahead;
 use crate::format::contract::{
     NOT_PARTIAL, Plan, Writer, has_extension, lost, state_of, sync_folder,
 };
+use crate::names::random;
 use crate::rows::Rows;
 use crate::shown::shown;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashSet};
@@ -23,7 +26,7 @@ use std::mem;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use trijet::Dtype;
 use trijet::{Error, Result};
 
@@ -115,6 +118,7 @@ impl ImagesPlan {
             ours: Mutex::new(vec![false; self.names.len()]),
             unsynced: Mutex::new(BTreeMap::new()),
             open_max: open_max(),
+            shared: OnceLock::new(),
         })
     }
 }
@@ -221,7 +225,13 @@ struct ImagesWriter {
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
     /// Maximum number of open files in `unsynced`.
     open_max: usize,
+    /// The start of the names of files that are not complete yet, if other processes write the
+    /// folder as well. Each process has its own.
+    shared: OnceLock<String>,
 }
+
+/// The start of the names of incomplete images of a folder that several processes write.
+const INCOMPLETE: &str = ".trijet-";
 
 /// Maximum number of images whose files stay open until they are on the disk.
 const OPEN_MAX: usize = 128;
@@ -336,6 +346,44 @@ impl ImagesWriter {
     }
 }
 
+impl ImagesWriter {
+    /// Writes an image under another name, and then gives it its own name, in place of the same
+    /// image from another process. So every process sees no image or a whole one.
+    fn replace(&self, new: &str, name: &OsStr, bytes: &[u8]) -> Result<File> {
+        let path = self.path.join(name);
+        let io = |error| file_error::io("write", &path, error);
+        if self.state_of("write", name)?.is_some_and(|state| !is_regular(&state)) {
+            return Err(file_error::refused("write", &path, NOT_PARTIAL));
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = self.open(OsStr::new(new), flags).map_err(io)?;
+        file.write_all(bytes).map_err(io)?;
+        renameat(&self.folder, new, &self.folder, name).map_err(|error| io(error.into()))?;
+        Ok(file)
+    }
+
+    /// Checks that a folder that several processes have written has a file for each image, which it
+    /// has not if the file system treats two names as one. Deletes the incomplete files of
+    /// processes that have died.
+    fn check_shared(&self, found: &[OsString]) -> Result<()> {
+        let names: HashSet<&OsStr> = found.iter().map(OsString::as_os_str).collect();
+        if let Some(name) = self.plan.names.iter().find(|name| !names.contains(name.as_os_str())) {
+            let cause = "the file is missing; if the file system treats two names of images as one, \
+                         write an .npy file";
+            return Err(file_error::refused("finish", &self.path.join(name), cause));
+        }
+        for name in names.iter().filter(|name| name.as_bytes().starts_with(INCOMPLETE.as_bytes())) {
+            match unlinkat(&self.folder, *name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => {
+                    return Err(file_error::io("finish", &self.path.join(name), error.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 fn is_regular(state: &Stat) -> bool {
     FileType::from_raw_mode(state.st_mode).is_file()
 }
@@ -351,13 +399,23 @@ impl Writer for ImagesWriter {
             let path = || self.path.join(name);
             let bytes =
                 form.encode(image).map_err(|error| file_error::damaged("write", &path(), error))?;
-            let mut file = self.create(index)?;
-            file.write_all(&bytes).map_err(|error| file_error::io("write", &path(), error))?;
+            let file = match self.shared.get() {
+                Some(start) => self.replace(&format!("{start}{index}"), name, &bytes),
+                None => self.create(index).and_then(|mut file| {
+                    let written = file.write_all(&bytes);
+                    written.map_err(|error| file_error::io("write", &path(), error))?;
+                    Ok(file)
+                }),
+            }?;
             let mut unsynced = self.unsynced();
             let file = (unsynced.len() < self.open_max).then_some(file);
             unsynced.insert(name.clone(), file);
         }
         Ok(())
+    }
+
+    fn share(&self) {
+        self.shared.get_or_init(|| format!("{INCOMPLETE}{:016x}-", random()));
     }
 
     /// Deletes those images of `rows` that this run or an earlier run has created.
@@ -408,7 +466,11 @@ impl Writer for ImagesWriter {
 
     fn check_complete(&self) -> Result<()> {
         let ours: HashSet<&OsStr> = self.plan.names.iter().map(OsString::as_os_str).collect();
-        for name in self.names("finish")? {
+        let found = self.names("finish")?;
+        if self.shared.get().is_some() {
+            self.check_shared(&found)?;
+        }
+        for name in found {
             // Some systems store hidden metadata files in a folder.
             if !name.as_bytes().starts_with(b".") && !ours.contains(&*name) {
                 let cause = "is not part of this output; move it elsewhere and use --resume";

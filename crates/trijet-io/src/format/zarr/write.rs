@@ -414,6 +414,10 @@ impl Writer for ZarrWriter {
         self.flat.limit_memory(bytes);
     }
 
+    fn share(&self) {
+        self.flat.share();
+    }
+
     fn reset(&self) -> Result<()> {
         let written = self.files.write_metadata(&self.root);
         let written = written.map_err(|error| file_error::io("create", &self.path, error))?;
