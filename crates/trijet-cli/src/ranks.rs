@@ -73,6 +73,13 @@ pub(crate) fn of_environment() -> trijet::Result<Option<OwnRank>> {
     }))
 }
 
+/// The number of this process among the processes that a launcher has started on this host. `None`
+/// if no launcher sets it, or if variables contradict each other: a process that claims rows needs
+/// no rank.
+pub(crate) fn local_of_environment() -> Option<u64> {
+    of_environment().ok().flatten().and_then(|rank| rank.local)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

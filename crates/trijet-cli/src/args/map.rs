@@ -157,6 +157,22 @@ pub(crate) struct MapOptions {
     /// by torchrun, MPI or srun, if this process was started by it].
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<OwnRank>,
+    /// Share the job with any number of processes, on any machines that see the same folder. Start
+    /// this command as often as you like, at any time: each process takes rows as they are free,
+    /// and the last one gives the output its name. A process that ends, is killed or is cut off
+    /// costs only its own rows, which the others take over. A job that is finished succeeds at
+    /// once.
+    #[arg(long, conflicts_with_all = ["shard", "restart", "overwrite", "skip_bad", "no_sync", "trace", "unverified"])]
+    pub(crate) claim: bool,
+    /// With --claim, the seconds without a sign of life after which the rows of a process are taken
+    /// over. Each process writes a sign of life six times in this time.
+    #[arg(long, value_name = "SECONDS", default_value = "30", requires = "claim", value_parser = RangedU64ValueParser::<u64>::new().range(1..=86_400))]
+    pub(crate) lease: u64,
+    /// Keep the partial output and the state of the job in this folder, instead of beside the
+    /// output. It must be on the file system of the output. For engines that start a job again in
+    /// another folder, such as Nextflow. Outputs with one file name need a folder each.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
     /// The size of a chunk, for example 16MiB [default: tuned].
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
@@ -238,6 +254,8 @@ impl MapOptions {
             let options = [
                 (self.resume, "--resume"),
                 (self.shard.is_some(), "--shard"),
+                (self.claim, "--claim"),
+                (self.state.is_some(), "--state"),
                 (self.slice.is_some(), "--slice"),
                 (self.skip_bad, "--skip-bad"),
             ];
@@ -249,6 +267,8 @@ impl MapOptions {
                 (self.restart, "--restart"),
                 (self.overwrite, "--overwrite"),
                 (self.shard.is_some(), "--shard"),
+                (self.claim, "--claim"),
+                (self.state.is_some(), "--state"),
                 (self.slice.is_some(), "--slice"),
                 (self.skip_bad, "--skip-bad"),
                 (self.plan, "--plan"),

@@ -1,6 +1,7 @@
 //! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
+mod claims;
 pub(super) mod devices;
 mod opening;
 mod plan;
@@ -77,6 +78,14 @@ fn target_of(
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, chain.output_of_part()?, input)?;
+    let target = match &options.state {
+        Some(state) => target.in_state(state)?,
+        None => target,
+    };
+    if options.claim {
+        let granule = chain.granule(target.granule());
+        return Ok(target.with_claims(granule));
+    }
     match rank {
         None if options.overwrite => Ok(target.overwrite()),
         None => Ok(target),
@@ -112,6 +121,11 @@ fn open_output(
     Ok(output)
 }
 
+/// The number of this process on its host, if a launcher has set it.
+fn local_of(rank: Option<&OwnRank>) -> Option<u64> {
+    rank.and_then(|rank| rank.local)
+}
+
 /// Reports which part of the job this process does, and the number of rows that an earlier run has
 /// done.
 fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&OwnRank>) {
@@ -130,7 +144,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     if is_stream(&options.output) {
         return stream::run(options);
     }
-    let rank = rank_of(options)?;
+    // Processes that claim rows need no rank, and may have any variables.
+    let rank = if options.claim { None } else { rank_of(options)? };
     if let (true, Some(rank)) = (is_stream(&options.input), &rank) {
         return Err(needs_one("process", format_args!("this is {rank}")));
     }
@@ -148,6 +163,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let fingerprint = Fingerprint::new(&input, &chain.description(), &target)
         .input_rows(move |rows| needed.input_rows(rows));
     let fingerprint = if options.same_input { fingerprint.same_input() } else { fingerprint };
+    if options.claim {
+        return claims::run(options, &input, &target, &chain, &fingerprint);
+    }
     if !options.resume {
         target.check_free()?;
     } else if target.is_finished(&fingerprint)? {
@@ -156,7 +174,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let cancel = cancel_on_signals("after the chunks in flight")?;
     // The pages of the output are created while the devices start. The start takes half a second.
     let mut output = open_output(options, &input, &target, &fingerprint)?.begin_ahead();
-    let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
+    let devices = devices::open(options.device, local_of(rank.as_ref()), &options.check)?;
     match devices.iter().try_for_each(|device| chain.load(device)) {
         Err(error) if error.kind() == ErrorKind::NoDevice => {
             drop(output);

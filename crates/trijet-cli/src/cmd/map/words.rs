@@ -196,7 +196,7 @@ fn complete_words(target: &Target) -> String {
 }
 
 /// Adds the files and the operation of the job to its JSON.
-fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
+pub(super) fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
     value["input"] = options.input.to_string_lossy().into_owned().into();
     value["output"] = target.path().to_string_lossy().into_owned().into();
     value["output_format"] = target.format().name().into();
