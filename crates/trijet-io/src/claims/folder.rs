@@ -16,12 +16,12 @@ use super::decision::{Beat, FolderLook, Owner, RangeClaim, Take};
 use super::record::{JobRecord, ProcessState, TEXT_BYTES_MAX, claim_text, owner_of};
 use crate::file_error;
 use crate::format::NOFOLLOW;
-use crate::names::{identity, rename_new};
+use crate::names::rename_new;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use trijet::Result;
 
@@ -312,8 +312,7 @@ impl ClaimFolder {
 
     /// Removes the second name that the partial output has if its creator died, or is just about
     /// to remove it: where no rename refuses to replace, a file gets its name as a hard link.
-    pub(super) fn remove_second_name(&self, partial: &Path) -> Result<()> {
-        let Some(own) = identity(partial) else { return Ok(()) };
+    pub(super) fn remove_second_name(&self) -> Result<()> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -321,7 +320,10 @@ impl ClaimFolder {
         };
         for entry in entries {
             let path = entry.map_err(|error| self.io(&self.path, error))?.path();
-            if identity(&path) == Some(own) {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            let is_new = name.starts_with(b"new-") && name.ends_with(b"-partial");
+            let has_other_name = |state: Metadata| state.is_file() && state.nlink() != 1;
+            if is_new && fs::symlink_metadata(&path).is_ok_and(has_other_name) {
                 match fs::remove_file(&path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(self.io(&path, error));

@@ -31,6 +31,8 @@ enum Tried {
     Finished,
     /// The files changed during the try.
     Again,
+    /// The partial output is refused, but may not be later.
+    Refused(Error),
     /// Rows are done, and the partial output is not to be seen.
     Lost,
 }
@@ -62,7 +64,8 @@ pub(super) fn open(
                 let cause = "the files of the job kept changing for a whole lease";
                 return Err(file_error::damaged("claim", &target.place.partial, cause));
             }
-            Tried::Again | Tried::Lost => wait(),
+            Tried::Refused(error) if is_late => return Err(error),
+            Tried::Again | Tried::Lost | Tried::Refused(_) => wait(),
         }
     }
 }
@@ -124,13 +127,16 @@ fn once(
         Opening::Open => {}
     }
     let has_second_name = |state: fs::Metadata| state.is_file() && state.nlink() != 1;
-    if state_of("claim", &place.partial)?.is_some_and(has_second_name) {
-        folder.remove_second_name(&place.partial)?;
+    let has_two = state_of("claim", &place.partial)?.is_some_and(has_second_name);
+    if has_two {
+        folder.remove_second_name()?;
     }
     match target.plan.reopen(&place.partial, &Rows::default()) {
         Ok(writer) => Ok(Tried::Opened(Opened { folder, job, writer })),
         // The output was published in the meantime.
         Err(_) if state_of("claim", &place.partial)?.is_none() => Ok(Tried::Again),
+        // A network file system may show the second name for some time after its end.
+        Err(error) if has_two => Ok(Tried::Refused(error)),
         Err(error) => Err(error),
     }
 }
