@@ -4,6 +4,7 @@
 //! An environment variable that cannot be parsed ends the program. Otherwise a test would see a run
 //! in which nothing fails.
 
+use crate::clock::delay_read;
 use crate::target::Target;
 use libc::{AT_FDCWD, c_int, c_long, c_void};
 use std::ffi::CStr;
@@ -43,6 +44,9 @@ struct Settings {
     /// The calls that the file system lacks: pairs `NAME=ERROR`, separated by commas.
     without: &'static [u8],
 }
+
+/// The number of bytes from which a read takes longer. A read of a header is shorter.
+const PAGE_BYTES: usize = 4096;
 
 /// The exit status of a program whose settings are wrong. `trijet` never ends with this status.
 const REFUSED: c_int = 99;
@@ -151,6 +155,9 @@ pub(crate) fn call(
     log(settings, name, below);
     if lacks(name, target) {
         return -1;
+    }
+    if name == "read" && whole >= PAGE_BYTES {
+        delay_read();
     }
     let is_at = match settings.at {
         FaultyCall::Number(at) => number == at,

@@ -16,6 +16,10 @@
 //!   PATH, as if another program had created it.
 //! - `FAILING_FILES_WITHOUT`: calls that the file system of the watched files lacks, each with its
 //!   error: `lock=38,link=1`. The name `noreplace` means a rename with `RENAME_NOREPLACE`.
+//! - `FAILING_FILES_DELAY`: the milliseconds that each watched read of a page or more takes in
+//!   addition, as from a slow disk, which serves one read after another.
+//! - `FAILING_FILES_CLOCK`: the seconds by which the clock of the time of day differs from that of
+//!   the system. The monotonic clock does not change.
 //! - `FAILING_FILES_FOLDED`: a folder whose simulated file system has no upper case. In this
 //!   folder, names that differ only in case mean the same file.
 //! - `FAILING_FILES_THREADS`: the number of the first thread that cannot be started. Later threads
@@ -24,6 +28,7 @@
 //! Every function on files makes the system call itself, so that it needs no function of the C
 //! library.
 
+mod clock;
 mod fault;
 mod folded;
 mod target;

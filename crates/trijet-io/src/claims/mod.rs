@@ -91,8 +91,14 @@ struct Claims {
     own: Vec<Take>,
 }
 
-/// The first pause of a process that waits for others, and the longest one.
+/// The first pause of a process that waits for others, and the longest one. The longest one is at
+/// most a twentieth of a lease.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+const PAUSES_PER_LEASE: u32 = 20;
+
+/// The time after which a network file system shows the state that other machines have made. The
+/// caches of clients keep an older state for some seconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 /// The result of one look at the folder of claims.
 enum Looked {
@@ -182,7 +188,7 @@ impl ClaimedOutput {
                 Looked::Over => return Ok(None),
                 Looked::Wait => {
                     self.heart.works_on(&[]);
-                    self.heart.pause(pause.min(self.lease / 4));
+                    self.heart.pause(pause.min(self.lease / PAUSES_PER_LEASE));
                     pause = (pause * 2).min(PAUSES[1]);
                 }
             }
@@ -307,7 +313,7 @@ impl ClaimedOutput {
         folder.sweep()
     }
 
-    /// Ends this process after the folder of claims is gone. Waits at most a lease until the output
+    /// Ends this process after the folder of claims is gone. Waits for a limited time until the output
     /// can be seen under its final name, because a network file system may show an older state.
     fn over(&self) -> Result<()> {
         let (place, root) = (&self.target.place, self.writer.root());
@@ -327,7 +333,7 @@ impl ClaimedOutput {
                 let folder = self.claims().folder.clone();
                 return folder.sweep();
             }
-            if self.heart.now() - begin > milliseconds(self.lease) {
+            if self.heart.now() - begin > milliseconds(self.lease.max(SETTLED_AFTER)) {
                 let cause = "the job is not finished, and its folder of claims or its partial \
                              output is gone; run the command again to start over";
                 return Err(file_error::damaged("claim", &place.partial, cause));
@@ -335,7 +341,7 @@ impl ClaimedOutput {
             if state_of("claim", &place.out)?.is_some() {
                 self.target.check_free()?;
             }
-            self.heart.pause(PAUSES[1].min(self.lease / 4));
+            self.heart.pause(PAUSES[1].min(self.lease / PAUSES_PER_LEASE));
         }
     }
 }

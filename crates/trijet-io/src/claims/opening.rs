@@ -4,7 +4,7 @@
 use super::decision::{Opening, OpeningLook, Owner, RangeClaim};
 use super::folder::{ClaimFolder, Created};
 use super::record::JobRecord;
-use super::{ClaimOptions, PAUSES};
+use super::{ClaimOptions, PAUSES, SETTLED_AFTER};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
@@ -51,7 +51,7 @@ pub(super) fn open(
         if cancel.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "claim", "the run was cancelled"));
         }
-        let is_late = begin.elapsed() > options.lease;
+        let is_late = begin.elapsed() > options.lease.max(SETTLED_AFTER);
         match tried {
             Tried::Opened(opened) => return Ok(Some(opened)),
             Tried::Finished => return Ok(None),
