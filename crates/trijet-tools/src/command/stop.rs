@@ -26,6 +26,13 @@ pub fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
+/// Whether SIGTERM has cancelled the run. Engines of clusters send this signal before they take a
+/// machine away.
+#[must_use]
+pub fn is_terminated() -> bool {
+    STOPPED_BY.load(Ordering::SeqCst) == SIGTERM
+}
+
 /// Installs a handler for signals. The first signal cancels the run, which then ends at its next
 /// suitable point. The second signal ends the process at once. `when` is the name of the suitable
 /// point in the message about the first signal.

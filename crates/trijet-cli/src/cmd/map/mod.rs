@@ -15,7 +15,7 @@ use self::words::{
     Done, explain, lost_words, say_done, say_finished, say_needs_gpu, unlocked_words,
 };
 use super::print_stderr;
-use super::stop::cancel_on_signals;
+use super::stop::{self, cancel_on_signals};
 use crate::args::{MapOptions, is_stream};
 use crate::ranks::OwnRank;
 use crate::timeline;
@@ -26,6 +26,7 @@ use trijet::{Error, ErrorKind, Result, Source};
 use trijet_io::{Durability, Fingerprint, Input, Output, Start, Target};
 use trijet_io::{file_error, refuse_sources};
 use trijet_map::{Chain, Job, Origin, Step, beside_chunks};
+use trijet_tools::command::usage::failed;
 
 /// Returns an error if `--skip-bad` is set and an operation computes other images from the rows of
 /// a damaged image.
@@ -140,7 +141,24 @@ fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Optio
     }
 }
 
+/// The exit status of a run that SIGTERM has stopped, and that the same job continues: "temporary
+/// failure, try again" of `sysexits.h`.
+const AGAIN: u8 = 75;
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
+    let can_continue = !is_stream(&options.input) && !is_stream(&options.output);
+    match run_once(options) {
+        Err(error)
+            if can_continue && error.kind() == ErrorKind::Cancelled && stop::is_terminated() =>
+        {
+            let _status = failed(&error);
+            Ok(ExitCode::from(AGAIN))
+        }
+        ran => ran,
+    }
+}
+
+fn run_once(options: &MapOptions) -> Result<ExitCode> {
     if is_stream(&options.output) {
         return stream::run(options);
     }
