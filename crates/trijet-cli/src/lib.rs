@@ -4,6 +4,7 @@
 
 mod against;
 mod args;
+mod array_task;
 mod cmd;
 pub mod digest;
 pub mod key;

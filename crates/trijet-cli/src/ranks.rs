@@ -2,10 +2,28 @@
 //! variables of a launcher.
 #![forbid(unsafe_code)]
 
+use crate::array_task::{self, ArrayTask};
 use std::fmt;
 use std::str::FromStr;
 use trijet::ranks::LauncherRank;
 use trijet_io::Shard;
+
+/// The part of the job that `--shard` asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShardChoice {
+    Own(OwnRank),
+    /// The part that the variables of a launcher or of an array set.
+    Auto,
+}
+
+impl FromStr for ShardChoice {
+    type Err = String;
+
+    /// Parses `I/N` or `auto`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::Own) }
+    }
+}
 
 /// The rank of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +40,15 @@ pub(crate) struct OwnRank {
 }
 
 impl OwnRank {
+    /// The part of a task of an array.
+    pub(crate) fn of_array(
+        shard: Shard,
+        source: &'static str,
+        variables: [&'static str; 2],
+    ) -> Self {
+        Self { shard, local: None, source, variables: Some(variables) }
+    }
+
     /// Explains why this process is one of several processes of a job. `None` with `--shard`,
     /// because the user has then chosen this. Without `--shard`, a launcher may have started a
     /// shell: all commands of that shell inherit the variables of the launcher.
@@ -71,6 +98,43 @@ pub(crate) fn of_environment() -> trijet::Result<Option<OwnRank>> {
         let local = launch.local.and_then(number);
         Some(OwnRank { shard, local, source: launch.launcher, variables: Some(launch.variables) })
     }))
+}
+
+/// The part of this process for `--shard auto`: from a launcher, or from an array.
+///
+/// # Errors
+/// Without a launcher or an array of several tasks, for an array that does not tell the part, and
+/// for a launcher and an array that contradict each other.
+pub(crate) fn of_any() -> trijet::Result<OwnRank> {
+    let refused = |cause: String| {
+        let cause = format!("--shard auto: {cause}; use --shard I/N, or --claim");
+        trijet::Error::new(trijet::ErrorKind::InvalidValue, "map", cause)
+    };
+    match (of_environment()?, array_task::of_environment()?) {
+        (Some(rank), None) | (None, Some(ArrayTask::Part(rank))) => Ok(rank),
+        (None, None) => {
+            Err(refused("no launcher and no array of several tasks is known".to_owned()))
+        }
+        (_, Some(ArrayTask::Unknown(cause))) => Err(refused(cause)),
+        (Some(rank), Some(ArrayTask::Part(task))) if rank.shard == task.shard => Ok(rank),
+        (Some(rank), Some(ArrayTask::Part(task))) => {
+            Err(refused(format!("conflicting variables: {rank}, but also {task}")))
+        }
+    }
+}
+
+/// What a task of an array does that gets no part: a line for the user. `None` outside of arrays.
+pub(crate) fn whole_of_array() -> trijet::Result<Option<String>> {
+    let ways = "--shard auto does the part of a task, and --claim shares the job";
+    Ok(match array_task::of_environment()? {
+        None => None,
+        Some(ArrayTask::Part(task)) => {
+            Some(format!("this process does the whole job, although it is {task}; {ways}"))
+        }
+        Some(ArrayTask::Unknown(cause)) => {
+            Some(format!("this process does the whole job, although {cause}; --claim shares it"))
+        }
+    })
 }
 
 /// The number of this process among the processes that a launcher has started on this host. `None`

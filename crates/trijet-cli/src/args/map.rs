@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::shared::{dtype_of, existing, timeline_file};
-use crate::ranks::OwnRank;
+use crate::ranks::ShardChoice;
 use crate::steps::RunSteps;
 use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
 use clap::builder::RangedU64ValueParser;
@@ -153,10 +153,12 @@ pub(crate) struct MapOptions {
     #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<MapDevice>(ONE_OR_ALL))]
     pub(crate) device: MapDevice,
     /// Write only the rows of shard I of N (0/4 to 3/4). The last process that finishes its shard
-    /// gives the output its name. Each process can be started again with --resume [default: as set
-    /// by torchrun, MPI or srun, if this process was started by it].
+    /// gives the output its name. Each process can be started again with --resume. With auto, the
+    /// variables of a launcher, or of an array of Slurm or SGE, set the part; 0/1 is the whole job
+    /// [default: as set by torchrun, MPI or srun, if this process was started by it; a task of an
+    /// array does the whole job].
     #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<OwnRank>,
+    pub(crate) shard: Option<ShardChoice>,
     /// Share the job with any number of processes, on any machines that see the same folder. Start
     /// this command as often as you like, at any time: each process takes rows as they are free,
     /// and the last one gives the output its name. A process that ends, is killed or is cut off

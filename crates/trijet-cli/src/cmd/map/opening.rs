@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::args::{Axis, Endian, MapOptions, is_stream};
-use crate::ranks::{self, OwnRank};
+use crate::cmd::print_stderr;
+use crate::ranks::{self, OwnRank, ShardChoice};
+use crate::values::MapReport;
 use std::fmt::Display;
 use std::io::{IsTerminal, stdin};
 use std::path::Path;
@@ -59,10 +61,18 @@ pub(super) fn with_way(error: Error, options: &MapOptions) -> Error {
 
 /// The rank of this process, if several processes do the job.
 pub(super) fn rank_of(options: &MapOptions) -> Result<Option<OwnRank>> {
-    if let Some(shard) = &options.shard {
-        return Ok(Some(shard.clone()));
+    match &options.shard {
+        Some(ShardChoice::Own(shard)) => Ok(Some(shard.clone())),
+        Some(ShardChoice::Auto) => ranks::of_any().map(Some),
+        None => {
+            let rank = ranks::of_environment()?;
+            // A user who starts an array to share one job learns of it.
+            if rank.is_none() && options.report != MapReport::None {
+                ranks::whole_of_array()?.into_iter().for_each(print_stderr);
+            }
+            Ok(rank)
+        }
     }
-    ranks::of_environment()
 }
 
 /// The error for a job of several processes or devices that reads or writes a stream.
