@@ -44,8 +44,8 @@ Process arrays and image stacks that are larger than the GPU: reading, upload, k
 writing overlap. Without a GPU the same commands run on the CPU.
 
 Exit status: 0 on success, 1 on failure, 2 for a wrong command line, 3 if `map` has checked a kernel of yours and \
-has no GPU to run it on, 4 if `map --skip-bad` has skipped damaged images and done all others, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
-(`map --resume` continues such a run).";
+has no GPU to run it on, 4 if `map --skip-bad` has skipped damaged images and done all others, 75 if SIGTERM has stopped a run of `map` \
+that `map --resume` or `map --claim` continues, and 128 plus its number after any other signal: 130 after Ctrl-C.";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -101,6 +101,7 @@ impl Command {
             | Self::Check(_)
             | Self::Bench(_)
             | Self::KernelTemplate(_)
+            | Self::Status(_)
             | Self::Completions { .. }
             | Self::Man(_) => None,
         }
@@ -183,6 +184,8 @@ pub(crate) enum Command {
     Lesson(LessonOptions),
     /// Explain a word of a report.
     Explain(ExplainOptions),
+    /// Show the state of a job of `map`: who works on what, how far, how long, what failed.
+    Status(StatusOptions),
     /// Write a stack of images to try the other commands with.
     Sample(SampleOptions),
     /// Print the completions of this command for a shell.
@@ -212,6 +215,19 @@ impl ExplainOptions {
         is_wrong
             .then(|| format!("no report has the word `{text}`; `trijet explain` lists all words"))
     }
+}
+
+/// The options of `trijet status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusOptions {
+    /// The output of the job.
+    pub(crate) output: PathBuf,
+    /// The folder of the state of the job, if `map` has one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The options of `trijet sample`.

@@ -62,6 +62,7 @@ fn streams_of(command: &Command) -> usize {
         | Command::Explain(_)
         | Command::Lesson(_)
         | Command::Sample(_)
+        | Command::Status(_)
         | Command::Completions { .. }
         | Command::Man(_) => 0,
     }
@@ -80,6 +81,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(options) => Err(cmd::bench::run(&options)),
         Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Lesson(options) => cmd::lesson::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Status(options) => cmd::status::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Sample(options) => cmd::sample::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)

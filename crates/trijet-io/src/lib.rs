@@ -182,7 +182,7 @@ pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};
 pub use new_file::{Complete, Existing, NewFile, refuse_sources};
-pub use output::{Durability, Output, Shard, Space, Start, Stopped, Target};
+pub use output::{Durability, JournalStatus, Output, Shard, Space, Start, Stopped, Target};
 pub use plain::Plain;
 pub use rows::Rows;
 pub use shown::{Shown, escaped, shown};

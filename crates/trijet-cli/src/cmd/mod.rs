@@ -14,6 +14,7 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod shell;
+pub(crate) mod status;
 pub(crate) mod trace;
 pub(crate) mod what_if;
 

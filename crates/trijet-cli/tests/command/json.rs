@@ -1,7 +1,7 @@
 //! The documents of `--json` are those of docs/json.md.
 
 use crate::against;
-use crate::built::empty_driver;
+use crate::built::{empty_driver, library};
 use crate::doctor;
 use crate::tables::{Reader, is_of_benchmarks};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
@@ -23,6 +23,8 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     };
     reader.document("map", &run(&["-o", "a.npy", "--check", "--trace", "a.ledger"]));
     reader.document("map", &run(&["-o", "c.npy", "--shard", "0/2", "--chunk", "8KiB"]));
+    reader.document("map --claim", &run(&["-o", "e.npy", "--claim", "--check"]));
+    states(reader, workdir);
     // Thousands of chunks: the calls cost more than the work, which is worth advice. On a machine
     // that is busy otherwise, something else may limit a run, so the job runs until advice is given.
     workdir.file("small.raw", &vec![1; 4000 * 16]);
@@ -39,6 +41,20 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     reader.document("map", &workdir.map(&skipping));
     reader.document("map --resume", &run(&["-o", "a.npy", "--resume"]));
     reader.document("map --plan", &run(&["-o", "b.npy", "--plan"]));
+}
+
+/// The states of a job in shards, and of a job with claims whose process has failed.
+fn states(reader: &mut Reader, workdir: &Workdir) {
+    let status = |out: &str| workdir.trijet(&["status", out, "--json"]);
+    reader.document("status", &status("c.npy"));
+    let call = ["map", "in.npy", "-o", "f.npy", "--op", "median", "--claim", "--device", "host"];
+    let mut command = workdir.command(&call);
+    command.env("LD_PRELOAD", library("libfailing_files.so"));
+    command.env("FAILING_FILES_ROOT", workdir.path(".").canonicalize().unwrap());
+    command.env("FAILING_FILES_LOG", "/dev/null").env("FAILING_FILES_FAULT", "error=28");
+    command.env("FAILING_FILES_AT", "write f.npy.partial");
+    Ran::from(command.output().unwrap()).refused(1, &["no space left"]);
+    reader.document("status", &status("f.npy"));
 }
 
 fn overlaps(reader: &mut Reader, workdir: &Workdir) {

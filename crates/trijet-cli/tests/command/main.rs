@@ -14,6 +14,7 @@ mod built;
 mod chain;
 mod check;
 mod checked;
+mod claims;
 mod devices;
 mod doctor;
 mod documents;

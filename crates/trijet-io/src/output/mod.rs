@@ -8,6 +8,7 @@
 
 mod earlier;
 mod finished;
+mod journals;
 mod overwrite;
 mod partial;
 pub(crate) mod place;
@@ -19,6 +20,7 @@ mod space;
 pub(crate) mod target;
 
 pub use earlier::Start;
+pub use journals::JournalStatus;
 pub use shard::Shard;
 pub use space::Space;
 pub use target::Target;

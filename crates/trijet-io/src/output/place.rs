@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) partial: PathBuf,
     /// The path of the journal of this process, which lists the rows that are written. If several
     /// processes write one output, each process has its own journal.
-    pub(super) journal: PathBuf,
+    pub(crate) journal: PathBuf,
     /// The path of the journal that all processes of the output share, which names their job. A
     /// process locks this journal while it creates or finishes the output. `None` if one process
     /// writes the output.
