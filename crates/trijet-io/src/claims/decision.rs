@@ -38,7 +38,7 @@ pub(crate) enum RangeClaim {
     Done,
 }
 
-/// What a process sees in the folder of claims at one time. It may be older than the folder is.
+/// The folder of claims as a process sees it at one time. It may be older than the folder is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct FolderLook {
     pub(crate) ranges: Vec<RangeClaim>,
@@ -196,7 +196,7 @@ fn later(known: RangeClaim, found: RangeClaim) -> RangeClaim {
     if rank(found) > rank(known) { found } else { known }
 }
 
-/// What a process sees at the paths of a job before it takes part in it.
+/// The paths of a job as a process sees them before it takes part in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpeningLook {
     /// Whether something has the final name.
@@ -209,7 +209,7 @@ pub(crate) struct OpeningLook {
     pub(crate) has_done: bool,
 }
 
-/// What a process does before it takes part in a job.
+/// The action of a process before it takes part in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// The final name is taken: by the output of this job, or by something else.

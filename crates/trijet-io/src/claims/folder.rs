@@ -264,11 +264,14 @@ impl ClaimFolder {
         Ok(states)
     }
 
+    /// Reads the state of a process. `None` if it cannot be read: the process may be replacing it,
+    /// and a server then has no bytes for a file that is open. A sign of life that cannot be read
+    /// is none.
     fn state(&self, owner: Owner) -> Result<Option<ProcessState>> {
         let path = self.path.join(format!("process-{owner:016x}"));
-        match self.read(&path)? {
-            Some(text) => ProcessState::parse(&path, &text),
-            None => Ok(None),
+        match self.read(&path) {
+            Ok(Some(text)) => ProcessState::parse(&path, &text),
+            Ok(None) | Err(_) => Ok(None),
         }
     }
 

@@ -16,12 +16,12 @@ const BEATS: u32 = 6;
 /// The signs of life of this process. They end when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Heart {
-    shared: Arc<Shown>,
+    shared: Arc<ShownState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct ShownState {
     folder: ClaimFolder,
     begin: Instant,
     state: Mutex<ProcessState>,
@@ -44,7 +44,7 @@ impl Heart {
         };
         let (begin, path) = (Instant::now(), folder.path().to_owned());
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shown { folder, begin, state, changed });
+        let shared = Arc::new(ShownState { folder, begin, state, changed });
         let io = |error| file_error::io("claim", &path, error);
         shared.show().map_err(io)?;
         let (own, interval) = (Arc::clone(&shared), lease / BEATS);
@@ -103,7 +103,7 @@ impl Drop for Heart {
     }
 }
 
-impl Shown {
+impl ShownState {
     fn state(&self) -> MutexGuard<'_, ProcessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,16 +13,19 @@ mod model;
 mod opening;
 mod record;
 mod status;
+mod timing;
 
 pub use self::status::{JobStatus, ProcessStatus};
+pub use self::timing::ClaimOptions;
 
-use self::decision::{Action, ClaimWatch, Owner, Take};
+use self::decision::{Action, ClaimWatch, Take};
 use self::folder::{ClaimFolder, Created};
 use self::heart::Heart;
 use self::record::JobRecord;
+use self::timing::{PAUSES, PAUSES_PER_LEASE, SETTLED_AFTER};
 use crate::file_error;
 use crate::fingerprint::{Changes, Fingerprint};
-use crate::format::{Writer, is_at, state_of, sync_folder};
+use crate::format::{Writer, is_at, sync_folder};
 use crate::output::target::Target;
 use std::fs::File;
 use std::ops::Range;
@@ -30,21 +33,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trijet::pipeline::ParallelSink;
 use trijet::{Bytes, Cancel, Error, ErrorKind, Result, Sink};
-
-/// How a process takes part in a job.
-#[derive(Debug, Clone, Copy)]
-pub struct ClaimOptions {
-    /// The time without a sign of life after which the ranges of a process fall back to the others.
-    pub lease: Duration,
-    /// Minimum size of a range in bytes. The first process of a job determines its ranges.
-    pub range_min: Bytes,
-}
-
-impl Default for ClaimOptions {
-    fn default() -> Self {
-        Self { lease: Duration::from_secs(30), range_min: Bytes(8 << 20) }
-    }
-}
 
 /// An output that this process writes together with others.
 ///
@@ -83,22 +71,13 @@ pub struct ClaimedOutput {
     shared: Mutex<Claims>,
 }
 
-/// What this process knows of the claims, and the ranges that it computes.
+/// The claims that this process knows, and the ranges that it computes.
 #[derive(Debug)]
 struct Claims {
     folder: ClaimFolder,
     watch: ClaimWatch,
     own: Vec<Take>,
 }
-
-/// The first pause of a process that waits for others, and the longest one. The longest one is at
-/// most a twentieth of a lease.
-const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-const PAUSES_PER_LEASE: u32 = 20;
-
-/// The time after which a network file system shows the state that other machines have made. The
-/// caches of clients keep an older state for some seconds.
-const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 /// The result of one look at the folder of claims.
 enum Looked {
@@ -128,7 +107,7 @@ impl ClaimedOutput {
         let Some(opened) = opening::open(target, fingerprint, options, own, cancel)? else {
             return Ok(None);
         };
-        let opening::Opened { folder, job, writer } = opened;
+        let opening::JoinedJob { folder, job, writer } = opened;
         writer.share();
         let heart = Heart::start(folder.clone(), options.lease)?;
         let watch = ClaimWatch::new(own, milliseconds(options.lease), job.ranges());
@@ -313,8 +292,9 @@ impl ClaimedOutput {
         folder.sweep()
     }
 
-    /// Ends this process after the folder of claims is gone. Waits for a limited time until the output
-    /// can be seen under its final name, because a network file system may show an older state.
+    /// Ends this process after the folder of claims is gone. Waits for a limited time until the
+    /// output can be seen under its final name, because a network file system may show an older
+    /// state.
     fn over(&self) -> Result<()> {
         let (place, root) = (&self.target.place, self.writer.root());
         let begin = self.heart.now();
@@ -325,7 +305,9 @@ impl ClaimedOutput {
                 self.target.mark_finished(&self.fingerprint, root);
                 return Ok(());
             }
-            if self.target.is_finished(&self.fingerprint)? {
+            // The output, or its mark, may be older here than at the server.
+            let finished = self.target.is_finished(&self.fingerprint);
+            if matches!(finished, Ok(true)) {
                 // This process has begun the job anew while another one published the output.
                 if is_at(root, &place.partial).unwrap_or(false) {
                     self.target.plan.discard(&place.partial)?;
@@ -336,10 +318,8 @@ impl ClaimedOutput {
             if self.heart.now() - begin > milliseconds(self.lease.max(SETTLED_AFTER)) {
                 let cause = "the job is not finished, and its folder of claims or its partial \
                              output is gone; run the command again to start over";
+                finished?;
                 return Err(file_error::damaged("claim", &place.partial, cause));
-            }
-            if state_of("claim", &place.out)?.is_some() {
-                self.target.check_free()?;
             }
             self.heart.pause(PAUSES[1].min(self.lease / PAUSES_PER_LEASE));
         }
@@ -405,6 +385,3 @@ impl Sink for ClaimedRows<'_> {
         self.output.done()
     }
 }
-
-/// The number of a process, for the folder of claims of a job that is only read.
-const NOBODY: Owner = 0;

@@ -87,7 +87,7 @@ struct Process {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct State {
+struct ModelState {
     folder: Option<Folder>,
     partial: Option<usize>,
     out: Option<usize>,
@@ -97,7 +97,7 @@ struct State {
     processes: Vec<Process>,
 }
 
-/// What a step does, as far as the judgement depends on it.
+/// The kind of a step, as far as the judgement depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepKind {
     Call,
@@ -111,7 +111,7 @@ fn owner_of(index: usize) -> Owner {
     (index * STRIDE) as Owner
 }
 
-impl State {
+impl ModelState {
     fn new(scope: Scope) -> Self {
         let process = |index| Process {
             at: if scope.is_opening { At::Start } else { At::Look },
@@ -414,7 +414,7 @@ impl Process {
 }
 
 /// The reason why a step breaks a law; `None` if it breaks none.
-fn broken(before: &State, after: &State) -> Option<&'static str> {
+fn broken(before: &ModelState, after: &ModelState) -> Option<&'static str> {
     let is_whole = |number: usize| after.contents[number].iter().all(|is_there| *is_there);
     if after.out.is_some_and(|number| !is_whole(number)) {
         return Some("the output has its final name and lacks a range");
@@ -431,7 +431,7 @@ fn broken(before: &State, after: &State) -> Option<&'static str> {
 
 /// Explores every state. Returns their number, or the law that is broken.
 fn explore(scope: Scope) -> Result<usize, &'static str> {
-    let first = State::new(scope).sorted();
+    let first = ModelState::new(scope).sorted();
     let mut numbers = HashMap::from([(first.clone(), 0_usize)]);
     let mut queue = VecDeque::from([first]);
     let mut earlier: Vec<Vec<usize>> = vec![Vec::new()];

@@ -4,7 +4,7 @@
 use super::decision::{Opening, OpeningLook, Owner, RangeClaim};
 use super::folder::{ClaimFolder, Created};
 use super::record::JobRecord;
-use super::{ClaimOptions, PAUSES, SETTLED_AFTER};
+use super::timing::{ClaimOptions, PAUSES, SETTLED_AFTER};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
@@ -19,7 +19,7 @@ use std::time::Instant;
 use trijet::{Cancel, Error, ErrorKind, Result};
 
 /// A job in which this process takes part.
-pub(super) struct Opened {
+pub(super) struct JoinedJob {
     pub(super) folder: ClaimFolder,
     pub(super) job: JobRecord,
     pub(super) writer: Box<dyn Writer>,
@@ -27,7 +27,7 @@ pub(super) struct Opened {
 
 /// The result of one try. Other processes may begin, publish or end the job at the same time.
 enum Tried {
-    Opened(Opened),
+    Joined(JoinedJob),
     Finished,
     /// The files changed during the try.
     Again,
@@ -44,7 +44,7 @@ pub(super) fn open(
     options: ClaimOptions,
     own: Owner,
     cancel: &Cancel,
-) -> Result<Option<Opened>> {
+) -> Result<Option<JoinedJob>> {
     let begin = Instant::now();
     loop {
         let tried = once(target, fingerprint, options, own)?;
@@ -53,7 +53,7 @@ pub(super) fn open(
         }
         let is_late = begin.elapsed() > options.lease.max(SETTLED_AFTER);
         match tried {
-            Tried::Opened(opened) => return Ok(Some(opened)),
+            Tried::Joined(opened) => return Ok(Some(opened)),
             Tried::Finished => return Ok(None),
             Tried::Lost if is_late => {
                 let cause = "is missing, but rows of it are done; delete the folder of claims next \
@@ -132,7 +132,7 @@ fn once(
         folder.remove_second_name()?;
     }
     match target.plan.reopen(&place.partial, &Rows::default()) {
-        Ok(writer) => Ok(Tried::Opened(Opened { folder, job, writer })),
+        Ok(writer) => Ok(Tried::Joined(JoinedJob { folder, job, writer })),
         // The output was published in the meantime.
         Err(_) if state_of("claim", &place.partial)?.is_none() => Ok(Tried::Again),
         // A network file system may show the second name for some time after its end.

@@ -118,7 +118,7 @@ fn states_of(fingerprint: &Fingerprint) -> [String; 2] {
     hashes.map(|hash| format!("{hash:032x}"))
 }
 
-/// What a process does.
+/// The activity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// It computes rows.
@@ -157,7 +157,7 @@ pub(crate) struct ProcessState {
     pub(crate) host: String,
     /// The number of the process on its host.
     pub(crate) process: u32,
-    /// What it does.
+    /// Its activity.
     pub(crate) activity: Activity,
     /// The rows that it computes at present, in ascending order.
     pub(crate) rows: Vec<Range<u64>>,

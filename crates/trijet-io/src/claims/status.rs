@@ -1,13 +1,15 @@
 //! The state of a job with claims, as a user asks for it.
 
-use super::NOBODY;
-use super::decision::RangeClaim;
+use super::decision::{Owner, RangeClaim};
 use super::folder::ClaimFolder;
 use super::record::ProcessState;
 use crate::output::place::Place;
 use std::ops::Range;
 use std::path::Path;
 use trijet::Result;
+
+/// The number of a process that only reads the folder of claims.
+const READER: Owner = 0;
 
 /// The state of a job with claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct ProcessStatus {
     pub host: String,
     /// The number of the process on its host.
     pub process: u32,
-    /// What it does: working, waiting, stopped or failed.
+    /// Its activity: working, waiting, stopped or failed.
     pub activity: &'static str,
     /// The rows that it computes, in ascending order.
     pub rows: Vec<Range<u64>>,
@@ -54,7 +56,7 @@ impl JobStatus {
     pub fn read(out: &Path, state: Option<&Path>) -> Result<Option<Self>> {
         let place = Place::new(out)?.in_state(state)?.with_claims();
         let Some(path) = &place.claims else { return Ok(None) };
-        let mut folder = ClaimFolder::new(path, NOBODY);
+        let mut folder = ClaimFolder::new(path, READER);
         let Some(job) = folder.job()? else { return Ok(None) };
         let Some(look) = folder.look(job.ranges())? else { return Ok(None) };
         let count = |is_of: fn(&RangeClaim) -> bool| -> u64 {

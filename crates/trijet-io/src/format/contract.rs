@@ -263,9 +263,9 @@ pub trait Writer: fmt::Debug + Send + Sync {
     fn limit_memory(&self, _bytes: u64) {}
 
     /// States that other processes, which may run on other machines, may write rows of this output
-    /// at the same time, even the same rows with the same bytes. From then on, the writer changes no
-    /// byte outside of the rows that it is given, and it replaces a file as a whole. Called before
-    /// the first row is written.
+    /// at the same time, even the same rows with the same bytes. From then on, the writer changes
+    /// no byte outside of the rows that it is given, and it replaces a file as a whole. Called
+    /// before the first row is written.
     fn share(&self);
 
     /// Restores everything in a reused output except its rows, for example the length and the

@@ -14,7 +14,10 @@ use crate::format::state_of;
 use crate::journal::Journal;
 use crate::names::random;
 use crate::tree::{Links, walk};
-use rustix::fs::{Mode, OFlags, Stat, XattrFlags, fgetxattr, fsetxattr, open};
+use rustix::fs::{
+    Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, XattrFlags, fgetxattr, fsetxattr,
+    futimens, open,
+};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -120,10 +123,15 @@ fn found(fingerprint: &Fingerprint, place: &Place) -> Mark {
 }
 
 impl Target {
-    /// Marks the output whose open file or folder is `root` as finished. An error is ignored,
-    /// because the output is complete even without the mark.
+    /// Marks the output whose open file or folder is `root` as finished, after other machines may
+    /// have written it. Sets its time first: a client of a network file system may have an older
+    /// time, and the answer to this call has the time of the server. An error is ignored, because
+    /// the output is complete even without the mark.
     pub(crate) fn mark_finished(&self, fingerprint: &Fingerprint, root: &File) {
-        drop(set(fingerprint, root, &self.place.mark));
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        let touched = futimens(root, &times).map_err(io::Error::from);
+        drop(touched.and_then(|()| set(fingerprint, root, &self.place.mark)));
     }
 
     /// Whether the complete output of this job exists at the final path, made from the present

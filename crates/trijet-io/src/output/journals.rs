@@ -51,7 +51,7 @@ impl JournalStatus {
     }
 }
 
-/// Whether the file `name` is a journal of the output, and of which process. The journal that the
+/// The process whose journal the file `name` is. `None` for another file. The journal that the
 /// processes of an output share has no rows, and is left out where there are others.
 fn shard_of(place: &Place, name: &OsStr) -> Option<Option<(u64, u64)>> {
     if place.journal.file_name() == Some(name) {

@@ -170,8 +170,8 @@ impl Target {
     /// rows. All processes pass the same number.
     ///
     /// # Panics
-    /// If the target describes the part of a process, or allows overwriting, and if `granule` is not
-    /// a multiple of [`granule`](Self::granule).
+    /// If the target describes the part of a process, or allows overwriting, and if `granule` is
+    /// not a multiple of [`granule`](Self::granule).
     #[must_use]
     pub fn with_claims(mut self, granule: u64) -> Self {
         assert!(self.shard.is_none(), "the target describes a fixed part of the output");
