@@ -4,13 +4,12 @@
 //! An environment variable that cannot be parsed ends the program. Otherwise a test would see a run
 //! in which nothing fails.
 
-use crate::clock::delay_read;
 use crate::target::Target;
-use libc::{AT_FDCWD, c_int, c_long, c_void};
+use libc::{AT_FDCWD, c_int, c_long, c_void, timespec};
 use std::ffi::CStr;
 use std::str::FromStr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// The call that `FAILING_FILES_AT` names.
 #[derive(Clone, Copy)]
@@ -137,6 +136,29 @@ fn fail(error: c_int) {
 
 pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The value of a variable as a number; 0 if the variable is not set.
+pub(crate) fn number_of(name: &'static CStr) -> c_long {
+    let Some(text) = variable(name) else { return 0 };
+    match number(text.to_bytes()) {
+        Some(value) => value,
+        None => refuse("FAILING_FILES_DELAY or FAILING_FILES_CLOCK is not a number"),
+    }
+}
+
+/// Waits for the time that a read takes in addition. The slow disk serves one read of a process
+/// after another.
+fn delay_read() {
+    static DELAY: OnceLock<c_long> = OnceLock::new();
+    static DISK: Mutex<()> = Mutex::new(());
+    let delay = *DELAY.get_or_init(|| number_of(c"FAILING_FILES_DELAY"));
+    if delay > 0 {
+        let _served = DISK.lock();
+        let time = timespec { tv_sec: delay / 1000, tv_nsec: delay % 1000 * 1_000_000 };
+        // SAFETY: `time` is a valid time, and the remaining time is not asked for.
+        unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    }
 }
 
 /// Makes a call, or makes it fail. `real` makes the system call. For a call that moves bytes,

@@ -18,8 +18,8 @@
 //!   error: `lock=38,link=1`. The name `noreplace` means a rename with `RENAME_NOREPLACE`.
 //! - `FAILING_FILES_DELAY`: the milliseconds that each watched read of a page or more takes in
 //!   addition, as from a slow disk, which serves one read after another.
-//! - `FAILING_FILES_CLOCK`: the seconds by which the clock of the time of day differs from that of
-//!   the system. The monotonic clock does not change.
+//! - `FAILING_FILES_CLOCK`: the seconds by which the clock of the time of day differs from the
+//!   clock of the system. The monotonic clock does not change.
 //! - `FAILING_FILES_FOLDED`: a folder whose simulated file system has no upper case. In this
 //!   folder, names that differ only in case mean the same file.
 //! - `FAILING_FILES_THREADS`: the number of the first thread that cannot be started. Later threads

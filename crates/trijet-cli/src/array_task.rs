@@ -4,9 +4,9 @@
 //! asks for its part by `--shard auto`.
 #![forbid(unsafe_code)]
 
-use crate::ranks::OwnRank;
+use std::fmt;
 use trijet::{Error, ErrorKind, Result};
-use trijet_io::Shard;
+use trijet_io::{Shard, shown};
 
 /// The names of the variables of an array.
 struct ArrayVariables {
@@ -37,10 +37,26 @@ const ARRAYS: [ArrayVariables; 4] = [
     ArrayVariables { name: "PBS array", task: "PBS_ARRAYID", range: None, count: None },
 ];
 
+/// The part of a task of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ArrayPart {
+    pub(crate) shard: Shard,
+    /// The kind of array.
+    pub(crate) array: &'static str,
+    /// The names of the variables for the task and for the number of tasks.
+    pub(crate) variables: [&'static str; 2],
+}
+
+impl fmt::Display for ArrayPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {} ({})", self.shard.index(), self.shard.count(), self.array)
+    }
+}
+
 /// A task of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ArrayTask {
-    Part(OwnRank),
+    Part(ArrayPart),
     /// A task whose array does not tell its part. The text has the reason.
     Unknown(String),
 }
@@ -115,7 +131,9 @@ fn part_of(
     let shard = index.zip(all).and_then(|(index, all)| Shard::new(index / step, all));
     let names = [array.task, array.count.unwrap_or("SGE_TASK_LAST")];
     match shard {
-        Some(shard) => Ok(ArrayTask::Part(OwnRank::of_array(shard, array.name, names))),
+        Some(shard) => {
+            Ok(ArrayTask::Part(ArrayPart { shard, array: array.name, variables: names }))
+        }
         None => Err(refused(format!(
             "{} is {task}, but the array goes from {first} to {last} in steps of {step}",
             array.task
@@ -128,7 +146,7 @@ fn part_of(
 /// # Errors
 /// As for [`of`].
 pub(crate) fn of_environment() -> Result<Option<ArrayTask>> {
-    of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
+    of(|name| std::env::var_os(name).map(|value| shown(&value).to_string()))
 }
 
 #[cfg(test)]

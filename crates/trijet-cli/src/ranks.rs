@@ -2,7 +2,7 @@
 //! variables of a launcher.
 #![forbid(unsafe_code)]
 
-use crate::array_task::{self, ArrayTask};
+use crate::array_task::{self, ArrayPart, ArrayTask};
 use std::fmt;
 use std::str::FromStr;
 use trijet::ranks::LauncherRank;
@@ -41,12 +41,9 @@ pub(crate) struct OwnRank {
 
 impl OwnRank {
     /// The part of a task of an array.
-    pub(crate) fn of_array(
-        shard: Shard,
-        source: &'static str,
-        variables: [&'static str; 2],
-    ) -> Self {
-        Self { shard, local: None, source, variables: Some(variables) }
+    fn of_array(part: ArrayPart) -> Self {
+        let ArrayPart { shard, array, variables } = part;
+        Self { shard, local: None, source: array, variables: Some(variables) }
     }
 
     /// Explains why this process is one of several processes of a job. `None` with `--shard`,
@@ -111,7 +108,8 @@ pub(crate) fn of_any() -> trijet::Result<OwnRank> {
         trijet::Error::new(trijet::ErrorKind::InvalidValue, "map", cause)
     };
     match (of_environment()?, array_task::of_environment()?) {
-        (Some(rank), None) | (None, Some(ArrayTask::Part(rank))) => Ok(rank),
+        (Some(rank), None) => Ok(rank),
+        (None, Some(ArrayTask::Part(part))) => Ok(OwnRank::of_array(part)),
         (None, None) => {
             Err(refused("no launcher and no array of several tasks is known".to_owned()))
         }
@@ -123,7 +121,7 @@ pub(crate) fn of_any() -> trijet::Result<OwnRank> {
     }
 }
 
-/// What a task of an array does that gets no part: a line for the user. `None` outside of arrays.
+/// A line for the user about a task of an array that gets no part. `None` outside of arrays.
 pub(crate) fn whole_of_array() -> trijet::Result<Option<String>> {
     let ways = "--shard auto does the part of a task, and --claim shares the job";
     Ok(match array_task::of_environment()? {

@@ -1,5 +1,5 @@
-//! `trijet map --claim`: this process takes rows of a job as they are free, until the output has its
-//! final name.
+//! `trijet map --claim`: this process takes rows of a job as they are free, until the output has
+//! its final name.
 #![forbid(unsafe_code)]
 
 use super::devices;
