@@ -3,6 +3,7 @@
 mod book;
 mod browser;
 mod bundle;
+mod claims;
 mod environment;
 mod explore;
 mod features;
@@ -31,6 +32,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   book         build the documents as a site, and follow its links
   browser      open timeline pages in Chromium and test them by a script
   bundle       build a self-contained folder for a GPU host without Rust
+  claims [RUNS [LANES]]
+               share jobs among eight processes: one is slow, one is killed, and one is cut off for longer than
+               its lease; over NFS, if the variable FUSE_NFS names its client (default: 20 runs, 2 at once)
   damage [MUTATIONS]
                read damaged files of every format, and damaged blocks of every codec (default:
                1000000 of each)
@@ -78,7 +82,7 @@ const USAGE: &str = "usage: cargo xtask <task>
                following their advice saves (default: 20 runs of each job on the device of `auto`)
   wheel        build the wheel of the Python package, and test it in an empty environment
 
-browser, files, formats, miri, perfetto, python and recipes print SKIPPED where their tools are missing.";
+browser, claims, files, formats, miri, perfetto, python and recipes print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         ["book"] => book::run(),
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["claims", rest @ ..] => claims::run(rest),
         ["damage"] => fuzz::damage("1000000"),
         ["damage", mutations] => fuzz::damage(mutations),
         ["explore", ..] => explore::run(&args[1..]),

@@ -1,0 +1,380 @@
+//! `claims`: jobs that eight processes share by `trijet map --claim`.
+//!
+//! One process is three times slower, one is killed at a random moment, and one is cut off for two
+//! to three leases and comes back. The processes begin at once and have no coordinator. The output
+//! must equal that of one process byte for byte. Its time is compared with the ideal time: the time in
+//! which the processes read all rows if each reads whenever it lives and is not cut off, and
+//! nothing else takes time.
+//!
+//! The time of a job is the time of its reads, which the library `failing-files` delays, so that
+//! eight processes run on a few processors as on eight machines. In a folder, a process is cut off
+//! by SIGSTOP. Over NFS, each process is in a network namespace with its own client and its own
+//! mount, and its link is taken down. The server is NFS-Ganesha. The client is fuse-nfs, because a
+//! kernel without the client of NFS has no other; the variable `FUSE_NFS` has its path. This needs
+//! root.
+#![forbid(unsafe_code)]
+
+use crate::tools::{Result, root, target};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use trijet::testing::Prng;
+
+const PROCESSES: usize = 8;
+const LEASE: Duration = Duration::from_secs(1);
+/// The rows of the input, each a range of its own, and the bytes of a row.
+const ROWS: usize = 1000;
+const ROW_BYTES: usize = 4096;
+/// The milliseconds of a read, and of a read of the slow process.
+const READ_MS: [u64; 2] = [100, 300];
+
+/// The place where a process runs.
+#[derive(Debug, Clone)]
+struct Machine {
+    /// The words before a command that runs on the machine.
+    before: Vec<String>,
+    folder: PathBuf,
+    /// The link that cuts the machine off. `None` if the process is stopped instead.
+    link: Option<String>,
+}
+
+/// The result of one run.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    seconds: f64,
+    ideal: f64,
+    /// Whether the process that was cut off has ended with an error. A client of NFS may return
+    /// one to it.
+    has_refused: bool,
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let number = |at: usize, default: usize| match arguments.get(at) {
+        None => Ok(default),
+        Some(text) => text.parse().map_err(|_| format!("claims: {text} is not a number")),
+    };
+    let (runs, lanes) = (number(0, 20)?, number(1, 2)?);
+    let build = ["build", "--release", "-p", "trijet-cli", "-p", "failing-files"];
+    if !Command::new("cargo").args(build).current_dir(root()).status()?.success() {
+        return Err("claims: the command could not be built".into());
+    }
+    let place = target().join("claims");
+    if let Some(client) = std::env::var_os("FUSE_NFS") {
+        fs::create_dir_all(&place)?;
+        return over_nfs(&place, Path::new(&client), runs, lanes);
+    }
+    drop(fs::remove_dir_all(&place));
+    let folder = place.join("folder");
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("in.raw"), data())?;
+    let machine = Machine { before: Vec::new(), folder: folder.clone(), link: None };
+    let all = vec![vec![machine; PROCESSES]; lanes];
+    judge("folder, SIGSTOP", &folder, &all, runs)
+}
+
+/// The bytes of the input.
+fn data() -> Vec<u8> {
+    (0..ROWS * ROW_BYTES).map(|n| (n * 7 % 251 / 2) as u8).collect()
+}
+
+/// Runs the jobs, prints their times, and fails if an output is wrong.
+fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Result<()> {
+    let right: Vec<u8> = data().iter().map(|byte| byte * 2).collect();
+    // The part of the job that a process does in a second if it does nothing but read.
+    let rates = READ_MS.map(|time| 1000.0 / time as f64 / ROWS as f64);
+    let numbers: Arc<Mutex<Vec<u64>>> = Arc::new(Mutex::new((0..runs as u64).rev().collect()));
+    let (found, results) = channel();
+    for machines in lanes {
+        let (machines, numbers, found) = (machines.clone(), Arc::clone(&numbers), found.clone());
+        let (right, folder) = (right.clone(), folder.to_owned());
+        thread::spawn(move || {
+            loop {
+                let next = numbers.lock().expect("no thread panics").pop();
+                let Some(seed) = next else { return };
+                let ran = one_run(&machines, &folder, &right, rates, seed);
+                if found.send(ran.map_err(|error| format!("seed {seed}: {error}"))).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(found);
+    let (mut ratios, mut refused) = (Vec::new(), 0);
+    for ran in results {
+        let Measured { seconds, ideal, has_refused } = ran?;
+        refused += usize::from(has_refused);
+        ratios.push(seconds / ideal);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let at = |part: f64| ratios[((ratios.len() - 1) as f64 * part) as usize];
+    println!(
+        "{what}: {} runs, every output equal, {refused} processes ended with an error after they were cut off; time / ideal time: median {:.3}, 95 % {:.3}, most {:.3}; above 1.1: {}",
+        ratios.len(),
+        at(0.5),
+        at(0.95),
+        at(1.0),
+        ratios.iter().filter(|ratio| **ratio > 1.1).count()
+    );
+    Ok(())
+}
+
+/// The command of a process.
+fn command(machine: &Machine, out: &str, read_ms: u64) -> Result<Command> {
+    let built = target().join("release");
+    let shape = format!("{ROWS}x{ROW_BYTES}");
+    let mut words = machine.before.clone();
+    let preload = format!("LD_PRELOAD={}", built.join("libfailing_files.so").display());
+    let input = machine.folder.join("in.raw");
+    words.extend(["env".to_owned(), preload]);
+    words.push(format!("FAILING_FILES_ROOT={}", input.display()));
+    words.extend(["FAILING_FILES_LOG=/dev/null".to_owned()]);
+    words.push(format!("FAILING_FILES_DELAY={read_ms}"));
+    words.push(built.join("trijet").display().to_string());
+    words.extend(["map", "--claim", "--op", "affine:2", "--device", "host"].map(str::to_owned));
+    words.extend(["--report", "none", "--dtype", "u8", "--chunk", "4KiB"].map(str::to_owned));
+    words.extend(["--shape", &shape, "--lease", &LEASE.as_secs().to_string()].map(str::to_owned));
+    words.push(input.display().to_string());
+    words.extend(["-o".to_owned(), machine.folder.join(out).display().to_string()]);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// What happens to the processes of a run, at which times.
+#[derive(Debug, Clone, Copy)]
+struct Events {
+    killed_at: f64,
+    cut_at: f64,
+    back_at: f64,
+}
+
+/// The time in which the processes would do the job without any loss.
+fn ideal(rates: [f64; 2], events: Events) -> f64 {
+    let Events { killed_at, cut_at, back_at } = events;
+    let done = |time: f64| {
+        let cut = (time - cut_at).clamp(0.0, back_at - cut_at);
+        let whole = (PROCESSES - 3) as f64 * time;
+        rates[0] * (whole + time.min(killed_at) + time - cut) + rates[1] * time
+    };
+    let (mut low, mut high) = (0.0, 1.0 / rates[1]);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if done(middle) < 1.0 { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// Runs eight processes. The process 0 is slow, 1 is killed, and 2 is cut off.
+fn one_run(
+    machines: &[Machine],
+    folder: &Path,
+    right: &[u8],
+    rates: [f64; 2],
+    seed: u64,
+) -> std::result::Result<Measured, String> {
+    let mut draw = Prng::new(seed);
+    let unit = |draw: &mut Prng| draw.below(1 << 20) as f64 / f64::from(1 << 20);
+    let about = 1.0 / (7.0 * rates[0]);
+    let cut_at = unit(&mut draw) * about * 0.8;
+    let lease = LEASE.as_secs_f64();
+    let back_at = cut_at + lease * (2.0 + unit(&mut draw));
+    let mut events = Events { killed_at: unit(&mut draw) * about, cut_at, back_at };
+    let out = format!("out-{seed}.raw");
+    let begin = Instant::now();
+    let mut children = Vec::new();
+    for (index, machine) in machines.iter().enumerate() {
+        let read_ms = READ_MS[usize::from(index == 0)];
+        let command = command(machine, &out, read_ms);
+        let child = command.and_then(|mut command| Ok(command.spawn()?));
+        children.push(child.map_err(|error| error.to_string())?);
+    }
+    let mut timer = Timer::new(begin);
+    let mut steps = [(events.killed_at, 0), (events.cut_at, 1), (events.back_at, 2)];
+    steps.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for (at, step) in steps {
+        timer.wait(at);
+        let now = begin.elapsed().as_secs_f64();
+        match step {
+            0 => {
+                events.killed_at = now;
+                signal(&children[1], "KILL")?;
+            }
+            1 => {
+                events.cut_at = now;
+                cut(&machines[2], &children[2], true)?;
+            }
+            _ => {
+                events.back_at = now;
+                cut(&machines[2], &children[2], false)?;
+            }
+        }
+    }
+    let (mut seconds, mut has_refused): (f64, bool) = (0.0, false);
+    for (index, child) in children.into_iter().enumerate() {
+        let ended = child.wait_with_output().map_err(|error| error.to_string())?;
+        let words = String::from_utf8_lossy(&ended.stderr);
+        let is_refused = index == 2 && machines[index].link.is_some();
+        has_refused |= is_refused && !ended.status.success();
+        if index != 1 && !is_refused && !ended.status.success() {
+            return Err(format!("process {index} has failed: {words}"));
+        }
+        if index != 2 {
+            seconds = seconds.max(begin.elapsed().as_secs_f64());
+        }
+    }
+    let path = folder.join(&out);
+    let found = fs::read(&path).map_err(|error| format!("{out}: {error}"))?;
+    if found != right {
+        return Err(format!("{out} has wrong bytes"));
+    }
+    fs::remove_file(&path).map_err(|error| format!("{out}: {error}"))?;
+    Ok(Measured { seconds, ideal: ideal(rates, events), has_refused })
+}
+
+/// Waits for points in time.
+struct Timer {
+    begin: Instant,
+    _never: Sender<()>,
+    nothing: Receiver<()>,
+}
+
+impl Timer {
+    fn new(begin: Instant) -> Self {
+        let (_never, nothing) = channel();
+        Self { begin, _never, nothing }
+    }
+
+    /// Waits until this number of seconds has passed since the begin.
+    fn wait(&mut self, seconds: f64) {
+        let left = Duration::from_secs_f64(seconds).saturating_sub(self.begin.elapsed());
+        // The sender is kept and sends nothing, so this is always the end of the time.
+        let ended = self.nothing.recv_timeout(left);
+        debug_assert!(ended.is_err());
+    }
+}
+
+fn signal(child: &Child, name: &str) -> std::result::Result<(), String> {
+    demand(&format!("kill -{name} {}", child.id()))
+}
+
+/// Cuts a machine off, or ends that.
+fn cut(machine: &Machine, child: &Child, is_cut: bool) -> std::result::Result<(), String> {
+    match &machine.link {
+        Some(link) => demand(&format!("ip link set {link} {}", if is_cut { "down" } else { "up" })),
+        None => signal(child, if is_cut { "STOP" } else { "CONT" }),
+    }
+}
+
+/// Runs a command of the shell. Its failure is an error.
+fn demand(command: &str) -> std::result::Result<(), String> {
+    let ended = Command::new("sh").args(["-e", "-c", command]).output();
+    let ended = ended.map_err(|error| format!("{command}: {error}"))?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("{command}: {}", String::from_utf8_lossy(&ended.stderr))),
+    }
+}
+
+/// The server of NFS, the clients and their network, which end when this value is dropped.
+struct Network {
+    children: Vec<Child>,
+    clients: Vec<String>,
+    machines: usize,
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for client in &self.clients {
+            drop(demand(&format!("kill {client}")));
+        }
+        for child in &mut self.children {
+            drop(child.kill());
+            drop(child.wait());
+        }
+        for number in 0..self.machines {
+            drop(demand(&format!("ip netns del trijet-{number}")));
+        }
+    }
+}
+
+/// The settings of the server.
+const SERVER: &str = r#"
+NFS_CORE_PARAM { Protocols = 3; Enable_NLM = false; Enable_RQUOTA = false; MNT_Port = 20048; }
+EXPORT { Export_Id = 1; Path = "EXPORTED"; Pseudo = "/exported"; Access_Type = RW;
+  Squash = No_root_squash; SecType = sys; Transports = TCP; Protocols = 3; FSAL { Name = VFS; } }
+"#;
+
+/// The jobs over NFS, with a network namespace and a client for each process.
+fn over_nfs(place: &Path, client: &Path, runs: usize, lanes: usize) -> Result<()> {
+    if demand("command -v ganesha.nfsd && command -v nsenter && ip netns list").is_err() {
+        println!("SKIPPED runs over NFS: ganesha.nfsd, nsenter or ip netns is missing");
+        return Ok(());
+    }
+    let (exported, mounted) = (place.join("exported"), place.join("mounted"));
+    drop(fs::remove_dir_all(&exported));
+    fs::create_dir_all(&exported)?;
+    // The server keeps the states of files, and must not see this one change.
+    fs::write(exported.join("in.raw"), data())?;
+    fs::create_dir_all(&mounted)?;
+    let settings = place.join("ganesha.conf");
+    fs::write(&settings, SERVER.replace("EXPORTED", &exported.display().to_string()))?;
+    drop(demand("mkdir -p /var/run/ganesha; pgrep rpcbind || rpcbind"));
+    let mut network =
+        Network { children: Vec::new(), clients: Vec::new(), machines: lanes * PROCESSES };
+    let mut server = Command::new("ganesha.nfsd");
+    server.arg("-F").arg("-f").arg(&settings).arg("-L").arg(place.join("ganesha.log"));
+    server.arg("-p").arg(place.join("ganesha.pid"));
+    network.children.push(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+    let mut timer = Timer::new(Instant::now());
+    timer.wait(8.0);
+    let mut all = Vec::new();
+    for lane in 0..lanes {
+        let mut machines = Vec::new();
+        for index in 0..PROCESSES {
+            let number = lane * PROCESSES + index;
+            machines.push(machine(&mut network, client, &exported, &mounted, number)?);
+        }
+        all.push(machines);
+    }
+    timer.wait(12.0);
+    judge("NFS, link down", &exported, &all, runs)
+}
+
+/// A network namespace with a link to the server, and a client that has mounted its folder.
+fn machine(
+    network: &mut Network,
+    client: &Path,
+    exported: &Path,
+    mounted: &Path,
+    number: usize,
+) -> Result<Machine> {
+    let (name, link) = (format!("trijet-{number}"), format!("tj{number}"));
+    demand(&format!(
+        "ip netns del {name} 2>/dev/null || true; ip link del {link} 2>/dev/null || true; \
+         ip netns add {name}; ip link add {link} type veth peer name e0 netns {name}; \
+         ip addr add 10.99.{number}.1/24 dev {link}; ip link set {link} up; \
+         ip -n {name} addr add 10.99.{number}.2/24 dev e0; ip -n {name} link set e0 up; \
+         ip -n {name} link set lo up"
+    ))?;
+    let url = format!(
+        "nfs://10.99.{number}.1{}?version=3&nfsport=2049&mountport=20048&dircache=0",
+        exported.display()
+    );
+    let mut mount = Command::new("ip");
+    mount.args(["netns", "exec", &name]).arg(client);
+    mount.arg("-n").arg(url).arg("-m").arg(mounted).args(["-a", "-q"]);
+    // The client goes on in the background.
+    mount.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let found = Command::new("pgrep").args(["-f", &format!("nfs://10.99.{number}.1/")]).output()?;
+    let process = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+    if process.parse::<u32>().is_err() {
+        return Err(format!("claims: no client of NFS runs on {name}").into());
+    }
+    network.clients.push(process.clone());
+    let before = ["nsenter", "-t", &process, "-n", "-m"].map(str::to_owned).to_vec();
+    Ok(Machine { before, folder: mounted.to_owned(), link: Some(link) })
+}
