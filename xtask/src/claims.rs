@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 
 /// The bytes of the input.
 fn data() -> Vec<u8> {
-    (0..ROWS * ROW_BYTES).map(|n| (n * 7 % 251 / 2) as u8).collect()
+    (0..ROWS * ROW_BYTES).map(|n| u8::try_from(n * 7 % 251 / 2).unwrap_or(0)).collect()
 }
 
 /// Runs the jobs, prints their times, and fails if an output is wrong.
@@ -110,13 +110,13 @@ fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Resu
         ratios.push(seconds / ideal);
     }
     ratios.sort_by(f64::total_cmp);
-    let at = |part: f64| ratios[((ratios.len() - 1) as f64 * part) as usize];
+    let at = |percent: usize| ratios[(ratios.len() - 1) * percent / 100];
     println!(
         "{what}: {} runs, every output equal, {refused} processes ended with an error after they were cut off; time / ideal time: median {:.3}, 95 % {:.3}, most {:.3}; above 1.1: {}",
         ratios.len(),
-        at(0.5),
-        at(0.95),
-        at(1.0),
+        at(50),
+        at(95),
+        at(100),
         ratios.iter().filter(|ratio| **ratio > 1.1).count()
     );
     Ok(())

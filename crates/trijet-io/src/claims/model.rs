@@ -155,9 +155,9 @@ impl ModelState {
         let mut looks = Vec::new();
         for mixture in 0..1_usize << now.ranges.len() {
             let mut look = now.clone();
-            for range in 0..now.ranges.len() {
+            for (range, known) in old.iter().enumerate() {
                 if mixture >> range & 1 == 1 {
-                    look.ranges[range] = old[range];
+                    look.ranges[range] = *known;
                 }
             }
             if !looks.contains(&look) {
