@@ -31,8 +31,8 @@ const EXCEPTIONS: &[WideFolder] = &[
     },
     WideFolder {
         path: "crates/trijet-cli/tests/command",
-        files_max: 38,
-        lines_max: 7500,
+        files_max: 40,
+        lines_max: 8000,
         reason: "Each verb of the command and each kind of document has a file of tests, in one program.",
     },
     WideFolder {

@@ -38,12 +38,12 @@ struct PageItem {
 
 /// Labels or rows, each with a number.
 #[derive(Default)]
-struct Numbered {
+struct TextNumbers {
     names: Vec<String>,
     numbers: HashMap<String, u64>,
 }
 
-impl Numbered {
+impl TextNumbers {
     fn of(&mut self, name: String) -> u64 {
         let next = self.names.len() as u64;
         *self.numbers.entry(name).or_insert_with_key(|name| {
@@ -142,7 +142,7 @@ pub fn what_if(trace: &ProcessTrace, profile: &ProcessProfile, title: &str) -> O
     let device = device.device;
     let calls = ProgramCalls::of(trace);
     let mut run = RunModel::of(trace, &calls)?.coded(device, &window)?;
-    let mut labels = Numbered::default();
+    let mut labels = TextNumbers::default();
     let rows = add_items(&mut run, trace, &calls, &mut labels, |one| {
         one.device == device && one.begin.0 >= window.start && one.end.0 <= window.end
     });
@@ -172,28 +172,28 @@ fn add_items(
     run: &mut CodedRun,
     trace: &ProcessTrace,
     calls: &ProgramCalls,
-    labels: &mut Numbered,
+    labels: &mut TextNumbers,
     counts: impl Fn(&Activity) -> bool,
-) -> Numbered {
+) -> TextNumbers {
     let mut operations: Vec<&Activity> =
         trace.activities.iter().filter(|one| one.engine().is_some() && is_timed(one)).collect();
     operations.sort_by_key(|one| (one.begin, one.end));
-    let mut rows = Numbered::default();
+    let mut rows = TextNumbers::default();
     let mut items = Vec::new();
     let (list, mut names) = (calls.list(), HashMap::new());
     let mut known: HashMap<Option<NameId>, u64> = HashMap::new();
-    let mut call_labels = |name: Option<NameId>, labels: &mut Numbered| {
+    let mut call_labels = |name: Option<NameId>, labels: &mut TextNumbers| {
         *known.entry(name).or_insert_with(|| {
             let index = name.and_then(|name| usize::try_from(name.0).ok());
             let text = index.and_then(|index| trace.names.get(index));
             labels.of(readable(text.map_or("", String::as_str)))
         })
     };
-    let place = |one: &Activity| (one.device, one.context, one.stream);
-    let streams: BTreeSet<(u32, u32, u32)> = operations.iter().map(|one| place(one)).collect();
-    let contexts: BTreeSet<u32> = streams.iter().map(|(_, context, _)| *context).collect();
-    let row = |of: &(u32, u32, u32)| (*of, rows.of(stream_row(*of, contexts.len())));
-    let stream_rows: BTreeMap<(u32, u32, u32), u64> = streams.iter().map(row).collect();
+    let streams: BTreeSet<RowOfStream> =
+        operations.iter().map(|one| RowOfStream::of(one)).collect();
+    let contexts: BTreeSet<u32> = streams.iter().map(|row| row.context).collect();
+    let row = |of: &RowOfStream| (*of, rows.of(of.name(contexts.len())));
+    let stream_rows: BTreeMap<RowOfStream, u64> = streams.iter().map(row).collect();
     let mut threads: HashMap<u32, u64> = HashMap::new();
     for (at, call) in list.iter().enumerate() {
         items.push(PageItem {
@@ -214,7 +214,7 @@ fn add_items(
         items.push(PageItem {
             begin: one.begin.0,
             end: one.end.0,
-            row: stream_rows[&place(one)],
+            row: stream_rows[&RowOfStream::of(one)],
             label: labels.of(words),
             kind,
             moment: u32::try_from(2 * (list.len() + at) + 1).unwrap_or(u32::MAX),
@@ -238,8 +238,23 @@ fn add_items(
     rows
 }
 
-/// The name of the row of a stream.
-fn stream_row((device, context, stream): (u32, u32, u32), contexts: usize) -> String {
-    let of_context = if contexts > 1 { format!(", context {context}") } else { String::new() };
-    format!("GPU {device}{of_context}, stream {stream}")
+/// The stream of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RowOfStream {
+    device: u32,
+    context: u32,
+    stream: u32,
+}
+
+impl RowOfStream {
+    fn of(one: &Activity) -> Self {
+        Self { device: one.device, context: one.context, stream: one.stream }
+    }
+
+    /// The name of the row, with the context if the program has several.
+    fn name(self, contexts: usize) -> String {
+        let Self { device, context, stream } = self;
+        let of_context = if contexts > 1 { format!(", context {context}") } else { String::new() };
+        format!("GPU {device}{of_context}, stream {stream}")
+    }
 }
