@@ -17,7 +17,7 @@ Examples:
   trijet trace -o run.trijet -- ./a.out --steps 100
   trijet trace --read run.trijet --json
   trijet trace --read run.trijet -o part.html --from 2s --to 3s
-  trijet trace --read run.trijet --against base.trijet --fail-if \"step > +3 %\"
+  trijet trace --read run.trijet --against base.json --fail-if \"step > +3 %\"
 
 A condition of --fail-if is a metric, > or <, and an amount. The metrics are step (the median time of \
 a step), kernels, idle and copies (times, for each step if both runs have steps), findings (the number \

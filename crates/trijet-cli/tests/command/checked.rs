@@ -8,8 +8,18 @@ use serde_json::Value;
 const CHECKED: [&str; 4] = ["map", "overlap", "doctor", "replay"];
 
 /// Commands that use no device of their own.
-const WITHOUT_A_DEVICE: [&str; 8] =
-    ["devices", "trace", "check", "explain", "sample", "completions", "man", "help"];
+const WITHOUT_A_DEVICE: [&str; 10] = [
+    "devices",
+    "trace",
+    "what-if",
+    "check",
+    "status",
+    "explain",
+    "sample",
+    "completions",
+    "man",
+    "help",
+];
 /// A command whose programs race on purpose. It checks each of them itself.
 const RACES: [&str; 1] = ["lesson"];
 

@@ -130,6 +130,9 @@ fn prepared() -> Workdir {
     workdir.npy("dark.npy", "<u2", &[16, 24], &[0; 768]);
     workdir.npy("bright.npy", "<u2", &[16, 24], &[9; 768]);
     workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
+    workdir
+        .trijet(&["map", "stack.npy", "-o", "scan.tif", "--op", "affine", "--device", "host"])
+        .done();
     workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
     workdir.file("in.vol", &vec![1; 512 + 64 * 64 * 2]);
     workdir.file("imagej.raw", &vec![1; 64 * 64 * 2]);
@@ -253,6 +256,9 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
         if line == "check run.calls" {
             workdir.file("run.calls", CALLS);
         }
+        if line.starts_with("what-if run.trijet") {
+            fs::copy(workdir.path("base.trijet"), workdir.path("run.trijet")).unwrap();
+        }
         if line.starts_with("check --baseline baseline.json") {
             workdir.file("baseline.json", br#"{"version": 1, "findings": []}"#);
         }
@@ -341,7 +347,7 @@ fn a_call_that_names_nothing_is_found() {
 fn every_example_of_the_help_runs() {
     let workdir = prepared();
     let mut lines = BTreeSet::new();
-    for command in ["map", "overlap", "doctor", "trace", "check", "devices", "lesson"] {
+    for command in ["map", "overlap", "doctor", "trace", "what-if", "check", "devices", "lesson"] {
         let help = workdir.trijet(&[command, "--help"]).done();
         let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         lines.extend(examples.flat_map(calls).map(|line| shortened(&line)));

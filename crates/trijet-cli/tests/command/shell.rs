@@ -60,7 +60,8 @@ fn each_command_has_a_manual_page_with_its_options() {
     workdir.trijet(&["man", "pages"]).done();
     let whole = String::from_utf8(workdir.read("pages/trijet.1")).unwrap();
     for command in commands(&workdir) {
-        assert!(whole.contains(&format!("trijet\\-{command}(1)")), "{command}: {whole}");
+        let written = command.replace('-', "\\-");
+        assert!(whole.contains(&format!("trijet\\-{written}(1)")), "{command}: {whole}");
         let page = workdir.read(&format!("pages/trijet-{command}.1"));
         let page = String::from_utf8(page).unwrap();
         for option in options(&workdir, &command) {
@@ -75,7 +76,7 @@ fn each_command_has_a_manual_page_with_its_options() {
 fn examples_of_a_manual_page_keep_their_lines() {
     let workdir = Workdir::new();
     workdir.trijet(&["man", "pages"]).done();
-    for command in ["map", "trace", "replay", "bench"] {
+    for command in ["map", "trace", "what-if", "replay", "bench"] {
         let page = workdir.read(&format!("pages/trijet-{command}.1"));
         let page = String::from_utf8(page).unwrap();
         let (_, examples) = page.split_once("\nExamples:\n.nf\n.in -2n\n").expect("its examples");
