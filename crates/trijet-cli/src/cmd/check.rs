@@ -224,6 +224,8 @@ pub(crate) fn json(path: &Path, checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints, in_place, .. } = checked;
     let lint = |one: &Lint| lint(one, checked.audience());
     let mut value = verdict::json(verdict, &checked.names());
+    // The command fills it in for a run with `--against`.
+    value["against"] = serde_json::Value::Null;
     value["file"] = path.to_string_lossy().into_owned().into();
     value["program"] = about.program.as_str().into();
     value["entries_missing"] = about.dropped.into();

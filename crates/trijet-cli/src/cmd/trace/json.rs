@@ -13,6 +13,8 @@ pub(crate) fn json(profile: &Profile, missing: Option<&str>) -> Value {
         "processes": profile.processes.iter().map(process).collect::<Vec<_>>(),
         "jobs": profile.jobs.iter().map(job).collect::<Vec<_>>(),
         "missing": missing,
+        // The command fills it in for a run with `--against`.
+        "against": null,
         "races": "not checked: a trace does not contain the accesses of kernels",
     })
 }
