@@ -253,8 +253,7 @@ fn model(operations: u32) -> String {
     };
     let copy = trace.activities.iter_mut().find(|one| one.bytes > 0).expect("there is a copy");
     (copy.kind, copy.end) = (pinned, Nanos(copy.begin.0 + (copy.end.0 - copy.begin.0) / 2));
-    let profile = analyse(&mut trace, FiguresOf::Whole);
-    what_if(&trace, &profile, "python3 <train>.py").expect("the records have an order")
+    what_if(&mut trace, FiguresOf::Whole, "python3 <train>.py").expect("the records have an order")
 }
 
 #[test]
@@ -327,9 +326,8 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
             ..ProcessTrace::default()
         };
         let mut lawful = trace.clone();
-        let profile = analyse(&mut lawful, FiguresOf::Whole);
         let page = String::from_utf8(rendered(&[trace], &titled(names[1]))).unwrap();
-        for page in what_if(&lawful, &profile, names[1]).into_iter().chain([page]) {
+        for page in what_if(&mut lawful, FiguresOf::Whole, names[1]).into_iter().chain([page]) {
             assert_eq!(page.matches("<script").count(), 3);
             assert!(!page.contains(['\u{1b}', '\u{202e}']));
         }

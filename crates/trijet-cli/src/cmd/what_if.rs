@@ -7,7 +7,7 @@ use crate::args::WhatIfOptions;
 use std::io::Write;
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::{NewFile, shown};
-use trijet_ledger::profile::{FiguresOf, analyse, what_if};
+use trijet_ledger::profile::{FiguresOf, what_if};
 use trijet_ledger::trace::activity::ProcessTrace;
 
 pub(crate) fn run(options: &WhatIfOptions) -> Result<()> {
@@ -18,14 +18,8 @@ pub(crate) fn run(options: &WhatIfOptions) -> Result<()> {
     let operations =
         |trace: &ProcessTrace| trace.activities.iter().filter(|one| one.engine().is_some()).count();
     let largest = traces.iter_mut().max_by_key(|trace| operations(trace));
-    let page = largest.and_then(|trace| {
-        let profile = analyse(trace, extent);
-        let title = match profile.command.as_str() {
-            "" => options.file.to_string_lossy().into_owned(),
-            command => command.to_owned(),
-        };
-        what_if(trace, &profile, &title)
-    });
+    let file = options.file.to_string_lossy();
+    let page = largest.and_then(|trace| what_if(trace, extent, &file));
     let Some(page) = page else {
         let cause = "the trace has no operation of a GPU with known times, or its times contradict \
                      each other";

@@ -3,7 +3,7 @@
 
 use crate::base::units::Bytes;
 use crate::trace::Union;
-use crate::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
+use crate::trace::activity::{Activity, ActivityKind, MemoryKind, OverheadKind, ProcessTrace};
 use std::ops::Range;
 
 /// Whether both times of an activity are known and in order.
@@ -13,6 +13,17 @@ pub(super) fn is_timed(one: &Activity) -> bool {
 
 pub(super) fn is_kernel(one: &Activity) -> bool {
     one.kind == ActivityKind::Kernel
+}
+
+/// Whether the overhead is the loading of kernels or modules.
+pub(super) fn loads(kind: OverheadKind) -> bool {
+    matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading)
+}
+
+/// Whether the activity is a copy from or to pageable memory.
+pub(super) fn is_pageable(one: &Activity) -> bool {
+    matches!(one.kind, ActivityKind::Copy { from, to, .. }
+        if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
 /// The time in which at least one of these activities ran.

@@ -1,7 +1,7 @@
 //! The habits of a program that cost time, each found by its own rule.
 #![forbid(unsafe_code)]
 
-use super::activities::{Cover, bytes, is_kernel};
+use super::activities::{Cover, bytes, is_kernel, is_pageable};
 use super::calls::{Class, ProgramCalls};
 use super::collectives::Communication;
 use super::engine::ProgramEngine;
@@ -10,7 +10,7 @@ use super::operations::Operations;
 use super::queues::{self, SharedQueues};
 use crate::base::lint::{FEWER_LAUNCHES, Rule};
 use crate::base::units::Nanos;
-use crate::trace::activity::{Activity, ActivityKind, MemoryKind, ProcessTrace};
+use crate::trace::activity::{Activity, ProcessTrace};
 use crate::trace::{StreamClass, Union, rate};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -72,6 +72,20 @@ impl ProcessStreams {
             blocking: blocking.map(|info| (info.context, info.stream)).collect(),
         }
     }
+
+    pub(super) fn has_blocking(&self) -> bool {
+        !self.blocking.is_empty()
+    }
+
+    /// Whether this is the legacy stream of its context. A stream is the number of its context and
+    /// its own.
+    pub(super) fn is_legacy(&self, stream: (u32, u32)) -> bool {
+        self.legacy.contains(&stream)
+    }
+
+    pub(super) fn is_blocking(&self, stream: (u32, u32)) -> bool {
+        self.blocking.contains(&stream)
+    }
 }
 
 /// The facts about a process that the rules for its devices share.
@@ -126,11 +140,6 @@ fn over_the_link<'a>(operations: &Operations<'a>) -> impl Iterator<Item = &'a Ac
     operations.on(ProgramEngine::Upload).chain(operations.on(ProgramEngine::Download))
 }
 
-fn is_pageable(one: &Activity) -> bool {
-    matches!(one.kind, ActivityKind::Copy { from, to, .. }
-        if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
-}
-
 /// The time in the calls that enqueued these activities, and the time in which one of the
 /// activities or of the calls ran.
 fn with_calls(list: &[&Activity], calls: &ProgramCalls) -> (Union, Union) {
@@ -175,14 +184,14 @@ fn pageable(operations: &Operations<'_>, calls: &ProgramCalls) -> Option<Habit> 
 
 fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Habit> {
     let stream = |one: &Activity| (one.context, one.stream);
-    let is_legacy = |one: &&Activity| facts.streams.legacy.contains(&stream(one));
+    let is_legacy = |one: &&Activity| facts.streams.is_legacy(stream(one));
     let (mine, others): (Vec<&Activity>, Vec<&Activity>) =
         operations.all.iter().copied().partition(is_legacy);
     let kernels = mine.iter().filter(|one| is_kernel(one)).count();
     if kernels == 0 || others.is_empty() {
         return None;
     }
-    let is_blocking = |one: &&Activity| facts.streams.blocking.contains(&stream(one));
+    let is_blocking = |one: &&Activity| facts.streams.is_blocking(stream(one));
     let blocking: Vec<_> = others.iter().copied().filter(is_blocking).collect();
     let at_legacy = operations.ran(mine.iter().copied());
     let at_blocking = operations.ran(blocking.iter().copied());

@@ -1,7 +1,7 @@
 //! The profile of one process.
 #![forbid(unsafe_code)]
 
-use super::activities::{Cover, is_timed, overhead};
+use super::activities::{Cover, is_timed, loads, overhead};
 use super::calls::ProgramCalls;
 use super::device::DeviceProfile;
 use super::engine::Communicating;
@@ -86,11 +86,10 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
     }
     let trace = &*trace;
     let communicating = Communicating::of(trace);
-    let loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
     let facts = Facts {
         calls: &calls,
         streams: ProcessStreams::of(trace),
-        loading: Cover::of(overhead(trace, loading)),
+        loading: Cover::of(overhead(trace, loads)),
     };
     let life = first.min(last)..last;
     let ranges = NamedRanges::of(trace);

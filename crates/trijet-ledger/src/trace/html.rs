@@ -27,7 +27,7 @@ mod still;
 pub(crate) use columns::{ColumnCode, Columns};
 pub(crate) use figures::{Bar, BarPart, FigureTable, Note, NoteLink, NoteName, Section};
 pub use frame::SHARED_STYLE;
-pub(crate) use frame::UNPACK;
+pub(crate) use frame::{UNPACK, with_parts};
 pub(crate) use item::{DistinctWords, Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 pub(crate) use look::Look;
 pub(crate) use markup::escaped;

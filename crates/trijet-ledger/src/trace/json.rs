@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// The text as a JSON string, with its quotes. Three kinds of characters are escaped: characters
 /// that could end a script in HTML, characters that could begin a comment, and two line ends. Old
 /// versions of JavaScript refuse these line ends in strings.
-pub(super) fn string(text: &str) -> String {
+pub(crate) fn string(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

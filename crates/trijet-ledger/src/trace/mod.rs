@@ -14,7 +14,7 @@ pub mod file;
 pub mod gaps;
 pub mod host_engines;
 pub mod html;
-mod json;
+pub(crate) mod json;
 pub mod limit;
 pub mod metrics;
 pub mod perfetto;

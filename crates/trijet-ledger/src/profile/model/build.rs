@@ -1,18 +1,16 @@
 //! The graph of a run, from the records of its trace.
 #![forbid(unsafe_code)]
 
-use super::super::activities::is_timed;
+use super::super::activities::{is_timed, loads};
 use super::super::calls::{Class, ProgramCalls};
-use super::edges::{CallOf, EdgeKind, Moments, RunEdge, WaitOf};
+use super::super::findings::ProcessStreams;
+use super::edges::{CALL_NS, CallOf, EdgeKind, Moments, RunEdge, WaitOf};
 use super::host::HostOrder;
 use super::run::{CopyRate, Placed, RunModel};
 use super::sorted::SortedTrace;
-use super::waits::{CLOCKS_NS, CallWait, is_staged};
-use crate::trace::StreamClass;
-use crate::trace::activity::{
-    Activity, ActivityKind, CopyDirection, MemoryKind, OverheadKind, ProcessTrace,
-};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use super::waits::{CLOCKS_NS, CallWait};
+use crate::trace::activity::{Activity, ActivityKind, CopyDirection, MemoryKind, ProcessTrace};
+use std::collections::{BTreeMap, HashMap};
 
 /// Maximum time in nanoseconds from the end of a call to the start of its operation that the launch
 /// explains, and maximum gap between two operations of a stream.
@@ -20,8 +18,6 @@ const LATENCY_MAX_NS: u64 = 20_000;
 /// Maximum time in nanoseconds from the end of an operation to the return of a call that waits for
 /// it.
 const RETURN_MAX_NS: u64 = 100_000;
-/// The time in nanoseconds of a call that has nothing to wait for.
-const CALL_NS: u64 = 2_000;
 /// Maximum number of operations that are searched for one that another operation follows.
 const SEARCHED_MAX: usize = 8;
 
@@ -37,13 +33,15 @@ struct Typical {
 }
 
 /// The operations before an operation.
-struct Earlier {
+struct Earlier<'a> {
     /// The last one of its stream.
     stream: Option<usize>,
     /// The last one of its stream that is no copy between host and device.
     kernel: Option<usize>,
     /// The last one of its copy engine, if it is in another stream.
     engine: Option<usize>,
+    /// The last ones of streams that the legacy stream orders with its stream.
+    legacy: &'a [usize],
 }
 
 /// An edge to the start of an operation, with the measured time of the moment that it comes from.
@@ -76,11 +74,10 @@ impl Builder<'_> {
         self.edges.push((to, RunEdge { from, delay, kind }));
     }
 
-    pub(super) fn model(mut self) -> Option<RunModel> {
+    fn model(mut self) -> Option<RunModel> {
         self.loading = self.loads();
         self.add_calls();
         self.add_operations();
-        self.add_legacy();
         let count = 2 * (self.trace.calls.len() + self.trace.operations.len()) + 1;
         let moments = Moments::of(count, &self.edges)?;
         let rate = |wanted: CopyDirection| {
@@ -109,8 +106,7 @@ impl Builder<'_> {
         let mut by_begin: Vec<usize> = (0..self.trace.calls.len()).collect();
         by_begin.sort_by_key(|&at| self.trace.calls[at].time.start);
         for one in self.trace.of.activities.iter().filter(|one| is_timed(one)) {
-            let loads = [OverheadKind::LazyLoading, OverheadKind::ModuleLoading];
-            if !matches!(one.kind, ActivityKind::Overhead(kind) if loads.contains(&kind)) {
+            if !matches!(one.kind, ActivityKind::Overhead(kind) if loads(kind)) {
                 continue;
             }
             let begun =
@@ -160,7 +156,7 @@ impl Builder<'_> {
         let call = &calls[at];
         let (begin, length) = (self.trace.of_call(at), call.time.end - call.time.start);
         let own = self.trace.enqueued_by(at);
-        let is_staged = own.iter().any(|&one| is_staged(self.trace.operations[one].activity.kind));
+        let is_staged = own.iter().any(|&one| self.trace.operations[one].staged().is_some());
         let of = match call.class {
             Class::DeviceSync | Class::StreamSync => CallOf::Sync,
             Class::CopySync => CallOf::Copy,
@@ -231,6 +227,7 @@ impl Builder<'_> {
 
     fn add_operations(&mut self) {
         let typical = self.typical();
+        let legacy = self.legacy_order();
         // The copies of a direction share an engine.
         let mut on_engine: HashMap<(u32, CopyDirection), usize> = HashMap::new();
         let mut on_stream: HashMap<(u32, u32), usize> = HashMap::new();
@@ -243,8 +240,11 @@ impl Builder<'_> {
             if let ActivityKind::Copy { direction, .. } = one.activity.kind {
                 let before = on_engine.insert((one.activity.device, direction), at);
                 engine = before.filter(|_| is_copy);
-                if is_staged(one.activity.kind) {
-                    kind = EdgeKind::StagedCopy { direction, bytes: one.activity.bytes };
+                if one.staged().is_some() {
+                    let call = one.call.map(|call| self.trace.calls[call].class);
+                    let is_waited_for = call == Some(Class::CopySync);
+                    let bytes = one.activity.bytes;
+                    kind = EdgeKind::StagedCopy { direction, bytes, is_waited_for };
                 }
             }
             let (moment, length) = (self.trace.of_operation(at), one.end() - one.begin());
@@ -253,6 +253,7 @@ impl Builder<'_> {
                 stream: on_stream.insert(stream, at),
                 kernel: last_kernels.get(&stream).copied(),
                 engine: engine.filter(|&before| self.trace.operations[before].stream() != stream),
+                legacy: legacy.get(&at).map_or(&[], Vec::as_slice),
             };
             if !is_copy {
                 last_kernels.insert(stream, at);
@@ -264,7 +265,7 @@ impl Builder<'_> {
 
     /// The edges to the start of an operation that its records state: from its call, and from the
     /// operations of its stream and its engine.
-    fn edges_to(&self, at: usize, earlier: &Earlier, typical: Typical) -> Vec<Timed> {
+    fn edges_to(&self, at: usize, earlier: &Earlier<'_>, typical: Typical) -> Vec<Timed> {
         let operation = &self.trace.operations[at];
         let begin = operation.begin();
         let end_of = |one: Option<usize>| one.map_or(0, |one| self.trace.operations[one].end());
@@ -304,7 +305,9 @@ impl Builder<'_> {
         }
         let kernel = earlier.kernel.filter(|&one| Some(one) != earlier.stream);
         let of_kernel = EdgeKind::Stream { is_copy: [false, operation.is_copy()] };
-        for (one, kind) in [(kernel, of_kernel), (earlier.engine, EdgeKind::Between)] {
+        let legacy = earlier.legacy.iter().map(|&one| (Some(one), EdgeKind::Legacy));
+        let ended = [(kernel, of_kernel), (earlier.engine, EdgeKind::Between)];
+        for (one, kind) in ended.into_iter().chain(legacy) {
             if let Some(one) = one.filter(|&one| self.trace.operations[one].end() <= begin) {
                 let (from, at) =
                     (self.trace.of_operation(one) + 1, self.trace.operations[one].end());
@@ -366,50 +369,33 @@ impl Builder<'_> {
         Some((self.trace.of_operation(one), self.trace.operations[one].begin()))
     }
 
-    /// Adds the order between the legacy stream and the blocking streams of each context.
-    fn add_legacy(&mut self) {
-        let legacy: HashSet<(u32, u32)> =
-            self.trace.of.contexts.iter().map(|info| (info.context, info.null_stream)).collect();
-        let blocking: HashSet<(u32, u32)> = self
-            .trace
-            .of
-            .streams
-            .iter()
-            .filter(|info| info.class == Some(StreamClass::Blocking))
-            .map(|info| (info.context, info.stream))
-            .collect();
-        if blocking.is_empty() {
-            return;
+    /// The operations that each operation follows because one of the streams is the legacy stream:
+    /// the last ones of the other streams that were enqueued before it.
+    fn legacy_order(&self) -> HashMap<usize, Vec<usize>> {
+        let streams = ProcessStreams::of(self.trace.of);
+        let mut found = HashMap::new();
+        if !streams.has_blocking() {
+            return found;
         }
-        let mut enqueued: Vec<usize> = (0..self.trace.operations.len()).collect();
-        enqueued.sort_by_key(|&at| (self.trace.enqueued_at(at), self.trace.operations[at].begin()));
+        let operations = &self.trace.operations;
+        let mut enqueued: Vec<usize> = (0..operations.len()).collect();
+        enqueued.sort_by_key(|&at| (self.trace.enqueued_at(at), operations[at].begin()));
         let mut last: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for at in enqueued {
-            let stream = self.trace.operations[at].stream();
-            let (is_legacy, is_blocking) = (legacy.contains(&stream), blocking.contains(&stream));
-            let begin = self.trace.operations[at].begin();
-            let before: Vec<usize> = last
-                .iter()
-                .filter(|(other, _)| other.0 == stream.0 && **other != stream)
-                .filter(|(other, _)| {
-                    if is_legacy {
-                        blocking.contains(other)
-                    } else {
-                        is_blocking && legacy.contains(other)
-                    }
-                })
-                .map(|(_, one)| *one)
-                .filter(|&one| self.trace.operations[one].end() <= begin)
-                .collect();
-            for one in before {
-                self.add(
-                    self.trace.of_operation(one) + 1,
-                    self.trace.of_operation(at),
-                    0,
-                    EdgeKind::Legacy,
-                );
+            let stream = operations[at].stream();
+            let follows = |other: (u32, u32)| {
+                other.0 == stream.0
+                    && (streams.is_legacy(stream) && streams.is_blocking(other)
+                        || streams.is_blocking(stream) && streams.is_legacy(other))
+            };
+            let others = last.iter().filter(|(other, _)| follows(**other)).map(|(_, one)| *one);
+            let before: Vec<usize> =
+                { others }.filter(|&one| operations[one].end() <= operations[at].begin()).collect();
+            if !before.is_empty() {
+                found.insert(at, before);
             }
             last.insert(stream, at);
         }
+        found
     }
 }

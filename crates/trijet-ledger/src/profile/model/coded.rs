@@ -3,7 +3,7 @@
 
 use super::edges::{CallOf, EdgeKind, RunEdge, WaitOf, index};
 use super::fixes::{RunFix, RunFixes};
-use super::run::{RunModel, length, of_link};
+use super::run::{RunModel, length};
 use crate::trace::activity::CopyDirection;
 use crate::trace::html::{ColumnCode, Columns};
 use std::ops::Range;
@@ -24,7 +24,8 @@ fn code(kind: EdgeKind) -> u64 {
         EdgeKind::Between => 13,
         EdgeKind::Legacy => 14,
         EdgeKind::Run => 15,
-        EdgeKind::StagedCopy { .. } => 16,
+        EdgeKind::StagedCopy { is_waited_for: false, .. } => 16,
+        EdgeKind::StagedCopy { is_waited_for: true, .. } => 22,
         EdgeKind::Awaited(WaitOf::Sync) => 17,
         EdgeKind::Awaited(WaitOf::Copy) => 18,
         EdgeKind::Awaited(WaitOf::Staged(CopyDirection::Upload)) => 19,
@@ -79,19 +80,5 @@ impl RunModel {
         let with = |fix| (fix, replay(RunFixes::default().with(fix)));
         let (replayed, fixes) = (replay(RunFixes::default()), RunFix::ALL.map(with).to_vec());
         Some(CodedRun { columns, numbers, measured, replayed, fixes })
-    }
-
-    /// The delay of an edge with its fix, if this depends on the operation or the call.
-    fn cut(&self, moment: u32, edge: &RunEdge) -> Option<u64> {
-        let without = |part: Option<&u64>| part.map(|part| edge.delay - (*part).min(edge.delay));
-        match edge.kind {
-            EdgeKind::StagedCopy { direction, bytes } => {
-                let rate = of_link(direction).and_then(|at| self.rates[at]);
-                rate.map(|rate| rate.time_of(bytes).min(edge.delay))
-            }
-            EdgeKind::Call(_) | EdgeKind::Launch => without(self.loading.get(&moment)),
-            EdgeKind::Run => without(self.waiting.get(&moment)),
-            _ => None,
-        }
     }
 }

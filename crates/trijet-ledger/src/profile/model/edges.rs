@@ -4,6 +4,9 @@
 
 use crate::trace::activity::CopyDirection;
 
+/// The time in nanoseconds of a call that enqueues one operation or waits for nothing.
+pub(in crate::profile) const CALL_NS: u64 = 2_000;
+
 /// The wait that an edge from the end of an operation to the end of a call stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOf {
@@ -65,6 +68,8 @@ pub(super) enum EdgeKind {
         direction: CopyDirection,
         /// The number of bytes of the copy.
         bytes: u64,
+        /// Whether the copy's call waits until the copy is complete, whatever its memory is.
+        is_waited_for: bool,
     },
     /// From the end of an operation to the end of a call that waits for it.
     Awaited(WaitOf),

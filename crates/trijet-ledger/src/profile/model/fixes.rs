@@ -1,15 +1,13 @@
-//! RunFixes of a run: what each fix removes from the graph.
+//! The fixes of habits: the edges of a run's graph that each of them removes or shortens.
 #![forbid(unsafe_code)]
 
-use super::edges::{CallOf, EdgeKind, RunEdge, WaitOf, index};
-use super::run::{Placed, RunModel, length, of_link};
+use super::edges::{CALL_NS, CallOf, EdgeKind, RunEdge, WaitOf, index};
+use super::run::{Placed, RunModel, length};
 use crate::base::lint::Rule;
 use crate::trace::activity::CopyDirection;
 
-/// The time in nanoseconds of a call that enqueues one operation or waits for nothing.
-const CALL_NS: u64 = 2_000;
 /// Maximum time in nanoseconds of the program's code between two calls that is no delay of its own.
-const PROGRAM_MAX_NS: u64 = 50_000;
+pub(in crate::profile) const PROGRAM_MAX_NS: u64 = 50_000;
 
 /// A fix of a habit, as a change of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +87,7 @@ pub(super) struct RunFixes(u16);
 
 impl RunFixes {
     pub(super) fn with(self, fix: RunFix) -> Self {
-        let at = RunFix::ALL.iter().position(|one| *one == fix).unwrap_or(0);
-        Self(self.0 | 1 << at)
+        Self(self.0 | 1 << fix as u16)
     }
 
     fn has(self, fix: RunFix) -> bool {
@@ -103,35 +100,26 @@ impl RunFixes {
         if self == Self::default() {
             return Some(edge.delay);
         }
-        match edge.kind {
-            EdgeKind::Awaited(of) => self.of_wait(of).then_some(edge.delay),
-            EdgeKind::Call(of) => {
-                Some(self.of_call(self.without_load(model, moment, edge.delay), of))
+        let cut = |fix: RunFix| match model.cut(moment, edge) {
+            Some(cut) if self.has(fix) => cut,
+            _ => edge.delay,
+        };
+        Some(match edge.kind {
+            EdgeKind::Awaited(of) => return self.of_wait(of).then_some(edge.delay),
+            EdgeKind::Call(of) => self.of_call(cut(RunFix::Loaded), of),
+            EdgeKind::Launch => cut(RunFix::Loaded),
+            EdgeKind::Program if self.has(RunFix::Graph) && edge.delay <= PROGRAM_MAX_NS => 0,
+            EdgeKind::Program if self.has(RunFix::EarlyHost) => edge.delay.min(PROGRAM_MAX_NS),
+            // From a kernel to a copy.
+            EdgeKind::Stream { is_copy: [false, true] } if self.has(RunFix::CopyStream) => {
+                return None;
             }
-            EdgeKind::Launch => Some(self.without_load(model, moment, edge.delay)),
-            EdgeKind::Program if self.has(RunFix::Graph) && edge.delay <= PROGRAM_MAX_NS => Some(0),
-            EdgeKind::Program if self.has(RunFix::EarlyHost) => {
-                Some(edge.delay.min(PROGRAM_MAX_NS))
-            }
-            EdgeKind::Stream { is_copy: [from, to] } => {
-                let apart = self.has(RunFix::CopyStream) && from != to;
-                (!apart || from).then_some(edge.delay)
-            }
-            EdgeKind::Legacy => (!self.has(RunFix::NoLegacy)).then_some(edge.delay),
-            EdgeKind::Run if self.has(RunFix::NoLateRank) => {
-                Some(edge.delay - model.waiting.get(&moment).copied().unwrap_or(0).min(edge.delay))
-            }
-            EdgeKind::StagedCopy { direction, bytes } if self.page_locks() => {
-                let rate = of_link(direction).and_then(|at| model.rates[at]);
-                let length = rate.map_or(edge.delay, |rate| rate.time_of(bytes));
-                Some(edge.delay.min(length))
-            }
-            _ => Some(edge.delay),
-        }
-    }
-
-    fn page_locks(self) -> bool {
-        self.has(RunFix::PageLock) || self.has(RunFix::NoCopyWaits)
+            EdgeKind::Legacy if self.has(RunFix::NoLegacy) => return None,
+            EdgeKind::Run => cut(RunFix::NoLateRank),
+            EdgeKind::StagedCopy { is_waited_for: true, .. } => cut(RunFix::NoCopyWaits),
+            EdgeKind::StagedCopy { is_waited_for: false, .. } => cut(RunFix::PageLock),
+            _ => edge.delay,
+        })
     }
 
     /// Whether a wait remains. Page-locking a download does not remove the need to wait for it.
@@ -143,12 +131,6 @@ impl RunFixes {
             WaitOf::Staged(_) => true,
             WaitOf::Allocation => !self.has(RunFix::NoAllocations),
         }
-    }
-
-    /// The delay without the time in which the call loaded kernels.
-    fn without_load(self, model: &RunModel, moment: u32, delay: u64) -> u64 {
-        let loading = model.loading.get(&moment).filter(|_| self.has(RunFix::Loaded));
-        delay - loading.copied().unwrap_or(0).min(delay)
     }
 
     /// The time of a call.

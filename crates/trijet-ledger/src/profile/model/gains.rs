@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::super::findings::Habit;
-
 use super::fixes::{RunFix, RunFixes};
 use super::run::{RunModel, length};
 use crate::base::lint::{FEWER_LAUNCHES, Rule};
@@ -28,7 +27,7 @@ pub struct TogetherGain {
 pub struct Gains {
     /// The measured time from the first operation to the end of the last one.
     pub measured: Nanos,
-    /// The same time in the replay of the unfixd run. The difference is the error of the model.
+    /// The same time in the replay of the unchanged run. The difference is the error of the model.
     pub replayed: Nanos,
     /// The gains of combined fixes: of the best one, of it and the next one, and so on.
     pub together: Vec<TogetherGain>,

@@ -26,5 +26,8 @@ mod sorted;
 mod waits;
 
 pub(super) use coded::CodedRun;
+pub(super) use edges::CALL_NS;
+pub(super) use fixes::{PROGRAM_MAX_NS, RunFix};
 pub use gains::{Gains, TogetherGain};
 pub(super) use run::RunModel;
+pub(super) use sorted::SortedTrace;

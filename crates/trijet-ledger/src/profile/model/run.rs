@@ -1,7 +1,7 @@
 //! The graph of the run of a process, with the facts that fixes need.
 #![forbid(unsafe_code)]
 
-use super::edges::Moments;
+use super::edges::{EdgeKind, Moments, RunEdge};
 use crate::trace::activity::{Activity, CopyDirection};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub(in crate::profile) struct RunModel {
 }
 
 /// The index of a direction in `RunModel::rates`.
-pub(super) fn of_link(direction: CopyDirection) -> Option<usize> {
+fn of_link(direction: CopyDirection) -> Option<usize> {
     match direction {
         CopyDirection::Upload => Some(0),
         CopyDirection::Download => Some(1),
@@ -47,6 +47,22 @@ impl RunModel {
         let same = self.operations[from..].iter().take_while(|one| one.time.start == begin);
         if let Some(one) = { same }.find(|one| one.device == device) {
             self.waiting.insert(one.begin + 1, wait);
+        }
+    }
+
+    /// The delay of an edge with its fix, if this depends on the operation or the call: without the
+    /// loading of kernels, without the wait for a late rank, and for a staged copy, at the rate of
+    /// page-locked memory.
+    pub(super) fn cut(&self, moment: u32, edge: &RunEdge) -> Option<u64> {
+        let without = |part: Option<&u64>| part.map(|part| edge.delay - (*part).min(edge.delay));
+        match edge.kind {
+            EdgeKind::StagedCopy { direction, bytes, .. } => {
+                let rate = of_link(direction).and_then(|at| self.rates[at]);
+                rate.map(|rate| rate.time_of(bytes).min(edge.delay))
+            }
+            EdgeKind::Call(_) | EdgeKind::Launch => without(self.loading.get(&moment)),
+            EdgeKind::Run => without(self.waiting.get(&moment)),
+            _ => None,
         }
     }
 

@@ -1,15 +1,15 @@
 //! The records of a trace, sorted in the ways in which the graph of a run needs them.
 #![forbid(unsafe_code)]
 
-use super::super::activities::is_timed;
+use super::super::activities::{is_pageable, is_timed};
 use super::super::calls::{ProgramCall, ProgramCalls};
 use crate::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace, SyncKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// An operation and the index of the call that enqueued it.
-pub(super) struct RunOperation<'a> {
-    pub(super) activity: &'a Activity,
-    pub(super) call: Option<usize>,
+pub(in crate::profile) struct RunOperation<'a> {
+    pub(in crate::profile) activity: &'a Activity,
+    pub(in crate::profile) call: Option<usize>,
 }
 
 impl RunOperation<'_> {
@@ -25,21 +25,32 @@ impl RunOperation<'_> {
         (self.activity.context, self.activity.stream)
     }
 
+    /// The direction of a copy between host and device. `None` for another operation.
+    fn over_the_link(&self) -> Option<CopyDirection> {
+        match self.activity.kind {
+            ActivityKind::Copy { direction, .. } => Some(direction),
+            _ => None,
+        }
+        .filter(|direction| matches!(direction, CopyDirection::Upload | CopyDirection::Download))
+    }
+
     /// Whether the operation copies between host and device.
     pub(super) fn is_copy(&self) -> bool {
-        matches!(
-            self.activity.kind,
-            ActivityKind::Copy { direction: CopyDirection::Upload | CopyDirection::Download, .. }
-        )
+        self.over_the_link().is_some()
+    }
+
+    /// The direction of a copy between pageable memory and the device.
+    pub(super) fn staged(&self) -> Option<CopyDirection> {
+        self.over_the_link().filter(|_| is_pageable(self.activity))
     }
 }
 
 /// The records of a trace, sorted in several ways.
-pub(super) struct SortedTrace<'a> {
+pub(in crate::profile) struct SortedTrace<'a> {
     pub(super) of: &'a ProcessTrace,
-    pub(super) calls: &'a [ProgramCall],
+    pub(in crate::profile) calls: &'a [ProgramCall],
     /// The operations with known times, sorted by start.
-    pub(super) operations: Vec<RunOperation<'a>>,
+    pub(in crate::profile) operations: Vec<RunOperation<'a>>,
     /// The operations of each stream, sorted by start: the context, the stream, and indices.
     pub(super) streams: BTreeMap<(u32, u32), Vec<usize>>,
     /// The operations, sorted by end.
@@ -49,12 +60,12 @@ pub(super) struct SortedTrace<'a> {
     /// The kind of a wait, its context and its stream, by correlation number.
     pub(super) syncs: HashMap<u32, (SyncKind, u32, u32)>,
     /// The start of the trace in nanoseconds.
-    pub(super) start: u64,
+    pub(in crate::profile) start: u64,
 }
 
 impl<'a> SortedTrace<'a> {
     /// `None` without operations, or if there are more moments than numbers.
-    pub(super) fn of(trace: &'a ProcessTrace, calls: &'a ProgramCalls) -> Option<Self> {
+    pub(in crate::profile) fn of(trace: &'a ProcessTrace, calls: &'a ProgramCalls) -> Option<Self> {
         let timed = trace.activities.iter().filter(|one| is_timed(one));
         let mut operations: Vec<RunOperation<'a>> = { timed.clone() }
             .filter(|one| one.engine().is_some())
@@ -83,12 +94,12 @@ impl<'a> SortedTrace<'a> {
     }
 
     /// The moment of the start of a call. The moment of its end has the next number.
-    pub(super) fn of_call(&self, at: usize) -> u32 {
+    pub(in crate::profile) fn of_call(&self, at: usize) -> u32 {
         number(2 * at + 1)
     }
 
     /// The moment of the start of an operation. The moment of its end has the next number.
-    pub(super) fn of_operation(&self, at: usize) -> u32 {
+    pub(in crate::profile) fn of_operation(&self, at: usize) -> u32 {
         number(2 * (self.calls.len() + at) + 1)
     }
 
@@ -100,7 +111,7 @@ impl<'a> SortedTrace<'a> {
     }
 }
 
-/// The number of a moment. `Builder::of` refuses more moments than fit.
+/// The number of a moment. `SortedTrace::of` refuses more moments than fit.
 fn number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

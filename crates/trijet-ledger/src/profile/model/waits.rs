@@ -4,7 +4,7 @@
 use super::super::calls::{Class, ProgramCall};
 use super::edges::WaitOf;
 use super::sorted::{RunOperation, SortedTrace};
-use crate::trace::activity::{ActivityKind, CopyDirection, MemoryKind, SyncKind};
+use crate::trace::activity::SyncKind;
 
 /// Maximum number of operations that are searched for the one that a wait for an event ended with.
 const SEARCHED_MAX: usize = 64;
@@ -15,12 +15,6 @@ pub(super) const CLOCKS_NS: u64 = 5_000;
 pub(super) struct CallWait {
     pub(super) of: WaitOf,
     pub(super) operations: Vec<usize>,
-}
-
-/// Whether the copy is from or to pageable memory.
-pub(super) fn is_staged(kind: ActivityKind) -> bool {
-    matches!(kind, ActivityKind::Copy { direction: CopyDirection::Upload | CopyDirection::Download, from, to }
-        if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
 impl SortedTrace<'_> {
@@ -54,13 +48,9 @@ impl SortedTrace<'_> {
                 Some(CallWait { of: WaitOf::Copy, operations: self.ending_with(call, own) })
             }
             Class::CopyAsync => {
-                let copy = own.iter().map(|&one| self.operations[one].activity.kind);
-                let ActivityKind::Copy { direction, .. } = { copy }.find(|one| is_staged(*one))?
-                else {
-                    return None;
-                };
+                let copy = own.iter().find_map(|&one| self.operations[one].staged())?;
                 let operations = self.ending_with(call, own);
-                Some(CallWait { of: WaitOf::Staged(direction), operations })
+                Some(CallWait { of: WaitOf::Staged(copy), operations })
             }
             Class::Alloc if call.frees => {
                 let all = self.all_before(call);

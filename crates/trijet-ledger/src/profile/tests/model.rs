@@ -41,6 +41,11 @@ enum Step {
         stream: u32,
         bytes: u64,
     },
+    /// The same without the wait.
+    AsyncDownload {
+        stream: u32,
+        bytes: u64,
+    },
     WaitForStream(u32),
     WaitForDevice,
     /// An allocation outside of stream order.
@@ -183,6 +188,11 @@ impl Run {
                 self.wait(end);
                 self.call("cudaMemcpy", begin);
             }
+            Step::AsyncDownload { stream, bytes } => {
+                self.copy(CopyDirection::Download, MemoryKind::Pinned, bytes, stream);
+                self.now += ENQUEUE;
+                self.call("cudaMemcpyAsync", begin);
+            }
             Step::WaitForStream(stream) => {
                 let end = self.streams.get(&stream).copied().unwrap_or(0);
                 self.scenario.correlation += 1;
@@ -241,6 +251,13 @@ fn without_waits(step: Step) -> Option<Step> {
     (!matches!(step, Step::WaitForStream(_) | Step::WaitForDevice)).then_some(step)
 }
 
+fn without_copy_waits(step: Step) -> Option<Step> {
+    Some(match step {
+        Step::Download { stream, bytes } => Step::AsyncDownload { stream, bytes },
+        other => other,
+    })
+}
+
 fn without_allocations(step: Step) -> Option<Step> {
     (!matches!(step, Step::Allocate(_))).then_some(step)
 }
@@ -293,7 +310,8 @@ fn is_near(a: u64, b: u64, run: u64) -> bool {
 
 type Fix = fn(Step) -> Option<Step>;
 
-const FIXES: [(Rule, Fix); 4] = [
+const FIXES: [(Rule, Fix); 5] = [
+    (Rule::SyncCopy, without_copy_waits),
     (Rule::Pageable, page_locked),
     (Rule::OverSync, without_waits),
     (Rule::SyncAlloc, without_allocations),
@@ -436,4 +454,74 @@ fn without_a_late_rank_a_collective_takes_the_time_of_its_transfer() {
     assert_eq!((late.cost, late.gain), (Nanos(2_400_000), Some(Nanos(2_400_000))));
     let awaited = &profile.processes[1].devices[0];
     assert!(awaited.findings.iter().all(|one| one.rule != Rule::LateRank));
+}
+
+/// The gain of the fix of a remark, in a simulated program.
+fn gain(run: &Run, rule: Rule) -> u64 {
+    let device = run.device();
+    let found = device.findings.iter().find(|one| one.rule == rule);
+    found.and_then(|one| one.gain).expect("the remark has a gain").0
+}
+
+/// The program computes for long between its launches. Earlier, it computes for 50 us at most.
+#[test]
+fn the_gain_of_an_earlier_host_is_its_code_beyond_fifty_microseconds() {
+    let program = |length| [Step::Compute(length), Step::Kernel { stream: 13, length: 100_000 }];
+    let steps = |length| vec![program(length); 20].concat();
+    let (run, fixed) = (Run::of(&steps(900_000)), Run::of(&steps(50_000)));
+    let gain = gain(&run, Rule::GpuIdle);
+    assert!(is_near(gain, run.length() - fixed.length(), run.length()), "{gain}");
+}
+
+/// Launches of short kernels: in a graph, only the kernels and their gaps take time.
+#[test]
+fn the_gain_of_a_graph_is_the_time_of_the_launches() {
+    let program = [Step::Compute(8_000), Step::Kernel { stream: 13, length: 500 }];
+    let run = Run::of(&vec![program; 40].concat());
+    // No kernel of this program was enqueued early, so its gaps are not known: 2 us are taken.
+    let graph = 40 * 500 + 39 * 2_000;
+    let gain = gain(&run, Rule::GpuIdle);
+    assert!((run.length() - graph).abs_diff(gain) <= 5_000, "{gain} of {}", run.length());
+}
+
+/// The kernels of the legacy stream and of a blocking stream run in turn. Without the legacy
+/// stream, each of them follows its launch.
+#[test]
+fn without_the_legacy_stream_kernels_wait_for_no_other_stream() {
+    let mut scenario = Scenario::new();
+    scenario.stream(13, StreamClass::Blocking);
+    for step in 0..8 {
+        let (called, at) = (step * 8, step * 200);
+        scenario.call("cudaLaunchKernel", [called, called + 3]).kernel(13, [at + 10, at + 110]);
+        scenario.call("cudaLaunchKernel", [called + 4, called + 7]);
+        scenario.kernel(LEGACY, [at + 110, at + 210]);
+    }
+    let profile = Profile::of(vec![scenario.process()]);
+    let findings = &profile.processes[0].devices[0].findings;
+    let legacy = findings.iter().find(|one| one.rule == Rule::LegacyBarrier).unwrap();
+    // 16 kernels of 100 us in turn, or 8 on each stream. The gaps of a stream are 100 us here. The
+    // replay keeps 20 us of each.
+    let gain = legacy.gain.unwrap().0 / 1000;
+    assert!((630..=660).contains(&gain), "{gain} us");
+}
+
+/// The fix of copies that the host waits for leaves the other copies as they are, and the reverse.
+#[test]
+fn page_locking_is_of_the_copies_that_a_remark_is_about() {
+    let pageable = |scenario: &mut Scenario, call: &str, at: u64| {
+        scenario.call(call, [at, at + 110]);
+        scenario.upload(MemoryKind::Pageable, 1 << 20, [at + 5, at + 105]);
+    };
+    let mut scenario = Scenario::new();
+    scenario.call("cudaMemcpyAsync", [0, 3]).upload(MemoryKind::Pinned, 1 << 20, [5, 25]);
+    pageable(&mut scenario, "cudaMemcpyAsync", 100);
+    pageable(&mut scenario, "cudaMemcpy", 300);
+    let profile = Profile::of(vec![scenario.process()]);
+    let findings = &profile.processes[0].devices[0].findings;
+    for rule in [Rule::Pageable, Rule::SyncCopy] {
+        let found = findings.iter().find(|one| one.rule == rule).unwrap();
+        // 80 us of a copy are saved, and for the first of the two, what its call takes longer.
+        let gain = found.gain.unwrap().0 / 1000;
+        assert!((78..=110).contains(&gain), "{rule:?}: {gain} us");
+    }
 }

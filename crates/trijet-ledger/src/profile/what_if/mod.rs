@@ -5,18 +5,17 @@
 //! computes for each fix, so a test compares them with the times of the script.
 #![forbid(unsafe_code)]
 
-use super::activities::is_timed;
+use super::activities::is_pageable;
 use super::calls::{Class, ProgramCalls};
 use super::device::DeviceProfile;
-use super::model::{CodedRun, RunModel};
+use super::model::{CALL_NS, CodedRun, PROGRAM_MAX_NS, RunFix, SortedTrace};
 use super::names::readable;
-use super::process::ProcessProfile;
-use crate::trace::activity::{
-    Activity, ActivityKind, CopyDirection, MemoryKind, NameId, ProcessTrace,
-};
-use crate::trace::html::{ColumnCode, SHARED_STYLE, UNPACK, escaped};
+use super::process::analyse;
+use super::steps::FiguresOf;
+use crate::trace::activity::{Activity, ActivityKind, CopyDirection, NameId, ProcessTrace};
+use crate::trace::html::{ColumnCode, DistinctWords, SHARED_STYLE, UNPACK, escaped, with_parts};
+use crate::trace::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -26,59 +25,14 @@ const SCRIPT: &str = include_str!("page.js");
 struct PageItem {
     begin: u64,
     end: u64,
-    row: u64,
-    label: u64,
+    row: u32,
+    label: u32,
     kind: u64,
     /// The moment of its start. The moment of its end has the next number.
     moment: u32,
     /// One more than the index of the call that enqueued an operation; 0 for none.
     call: u64,
     counts: bool,
-}
-
-/// Labels or rows, each with a number.
-#[derive(Default)]
-struct TextNumbers {
-    names: Vec<String>,
-    numbers: HashMap<String, u64>,
-}
-
-impl TextNumbers {
-    fn of(&mut self, name: String) -> u64 {
-        let next = self.names.len() as u64;
-        *self.numbers.entry(name).or_insert_with_key(|name| {
-            self.names.push(name.clone());
-            next
-        })
-    }
-
-    fn json(&self) -> String {
-        let quoted: Vec<String> = self.names.iter().map(|name| json_text(name)).collect();
-        format!("[{}]", quoted.join(","))
-    }
-}
-
-/// The text as a string in JSON that may stand in an element of a script.
-fn json_text(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"'
-            | '\\'
-            | '<'
-            | '>'
-            | '&'
-            | '\0'..='\u{1f}'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{2028}'
-            | '\u{2029}' => {
-                write!(quoted, "\\u{:04x}", u32::from(letter)).expect("writing to a string");
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// The number of the kind of a call, as the script of the page has it.
@@ -92,150 +46,163 @@ fn kind_of_call(class: Class) -> u64 {
     }
 }
 
-/// The number of the kind of an operation, as the script of the page has it, and its label.
-fn operation_words(
-    one: &Activity,
-    trace: &ProcessTrace,
-    names: &mut HashMap<Option<NameId>, String>,
-) -> (u64, String) {
+/// The number of the kind of an operation, as the script of the page has it.
+fn kind_of_operation(one: &Activity) -> u64 {
     match one.kind {
-        ActivityKind::Copy { direction, from, to } => {
-            let words = match direction {
-                CopyDirection::Upload => "upload",
-                CopyDirection::Download => "download",
-                CopyDirection::Peer => "copy between devices",
-                CopyDirection::Host => "copy on the host",
-                CopyDirection::Within | CopyDirection::Unknown => "copy within the device",
-            };
-            let is_pageable = from == MemoryKind::Pageable || to == MemoryKind::Pageable;
-            let kind = match direction {
-                CopyDirection::Upload if is_pageable => 9,
-                CopyDirection::Download if is_pageable => 10,
-                CopyDirection::Upload => 7,
-                CopyDirection::Download => 8,
-                _ => 6,
-            };
-            (kind, format!("{words}{}", if is_pageable { ", pageable" } else { "" }))
-        }
-        ActivityKind::Fill => (6, "fill".to_owned()),
-        _ => (5, names.entry(one.name).or_insert_with(|| readable(trace.name(one))).clone()),
+        ActivityKind::Kernel => 5,
+        ActivityKind::Copy { direction: CopyDirection::Upload, .. } if is_pageable(one) => 9,
+        ActivityKind::Copy { direction: CopyDirection::Download, .. } if is_pageable(one) => 10,
+        ActivityKind::Copy { direction: CopyDirection::Upload, .. } => 7,
+        ActivityKind::Copy { direction: CopyDirection::Download, .. } => 8,
+        _ => 6,
     }
 }
 
-/// The page of the device of a process with the most operations, as HTML. `profile` is the profile
-/// of `trace`. `None` if the trace has no operation with known times, or if its records have no
-/// order.
+/// The labels of calls and operations.
+struct ItemLabels<'a> {
+    trace: &'a ProcessTrace,
+    /// For each name of the trace, the number of its label.
+    of: HashMap<Option<NameId>, u32>,
+    all: DistinctWords,
+}
+
+impl ItemLabels<'_> {
+    fn of_name(&mut self, name: Option<NameId>) -> u32 {
+        *self.of.entry(name).or_insert_with(|| {
+            let index = name.and_then(|name| usize::try_from(name.0).ok());
+            let text = index.and_then(|index| self.trace.names.get(index));
+            self.all.number(&readable(text.map_or("", String::as_str)))
+        })
+    }
+
+    fn of_operation(&mut self, one: &Activity) -> u32 {
+        let ActivityKind::Copy { direction, .. } = one.kind else {
+            return match one.kind {
+                ActivityKind::Fill => self.all.number("fill"),
+                _ => self.of_name(one.name),
+            };
+        };
+        let words = match direction {
+            CopyDirection::Upload => "upload",
+            CopyDirection::Download => "download",
+            CopyDirection::Peer => "copy between devices",
+            CopyDirection::Host => "copy on the host",
+            CopyDirection::Within | CopyDirection::Unknown => "copy within the device",
+        };
+        let pageable = if is_pageable(one) { ", pageable" } else { "" };
+        self.all.number(&format!("{words}{pageable}"))
+    }
+}
+
+/// The page of the device of a process with the most operations, as HTML. The records that violate
+/// the laws of CUDA are removed from the trace. `file` is the title of a trace without a command
+/// line. `None` if the trace has no operation with known times, or if its records have no order.
 ///
 /// ```
-/// use trijet_ledger::profile::{FiguresOf, analyse, what_if};
+/// use trijet_ledger::profile::{FiguresOf, what_if};
 /// let mut trace = trijet_ledger::trace::activity::ProcessTrace::default();
-/// let profile = analyse(&mut trace, FiguresOf::Steps);
-/// assert!(what_if(&trace, &profile, "empty").is_none());
+/// assert!(what_if(&mut trace, FiguresOf::Steps, "empty").is_none());
 /// ```
 #[must_use]
-pub fn what_if(trace: &ProcessTrace, profile: &ProcessProfile, title: &str) -> Option<String> {
+pub fn what_if(trace: &mut ProcessTrace, extent: FiguresOf, file: &str) -> Option<String> {
+    let profile = analyse(trace, extent);
     let operations = |device: &&DeviceProfile| -> usize {
         device.engines.iter().map(|engine| engine.operations).sum()
     };
     let device = profile.devices.iter().max_by_key(operations)?;
     let window = device.began.0..device.began.0.saturating_add(device.elapsed.0);
     let device = device.device;
-    let calls = ProgramCalls::of(trace);
-    let mut run = RunModel::of(trace, &calls)?.coded(device, &window)?;
-    let mut labels = TextNumbers::default();
-    let rows = add_items(&mut run, trace, &calls, &mut labels, |one| {
+    let mut run = profile.model?.coded(device, &window)?;
+    let (rows, labels) = add_items(&mut run, trace, |one| {
         one.device == device && one.begin.0 >= window.start && one.end.0 <= window.end
-    });
-    let fixes: Vec<String> = run
-        .fixes
-        .iter()
-        .map(|(fix, replayed)| format!("[\"{fix:?}\",\"{}\",{replayed}]", fix.words()))
-        .collect();
+    })?;
+    let fix =
+        |(fix, replayed): &(RunFix, u64)| format!("[\"{fix:?}\",\"{}\",{replayed}]", fix.words());
+    let fixes: Vec<String> = run.fixes.iter().map(fix).collect();
     let CodedRun { columns, measured, replayed, .. } = run;
     let (heads, packed) = columns.finish();
+    let list = |words: DistinctWords| {
+        words.words.iter().map(|word| json::string(word)).collect::<Vec<_>>().join(",")
+    };
     let data = format!(
-        "{{\"columns\":[{heads}],\"rows\":{},\"labels\":{},\"fixes\":[{}],\"measured\":{measured},\
-         \"replayed\":{replayed},\"device\":{device}}}",
-        rows.json(),
-        labels.json(),
+        "{{\"columns\":[{heads}],\"rows\":[{}],\"labels\":[{}],\"fixes\":[{}],\
+         \"measured\":{measured},\"replayed\":{replayed},\"device\":{device},\
+         \"callNs\":{CALL_NS},\"programNs\":{PROGRAM_MAX_NS}}}",
+        list(rows),
+        list(labels),
         fixes.join(",")
     );
-    // The data are inserted last, because a name in them may contain a mark such as `/*STYLE*/`.
-    let page = PAGE.replacen("/*STYLE*/", &[SHARED_STYLE, STYLE].concat(), 1);
-    let page = page.replacen("/*SCRIPT*/", &[UNPACK, SCRIPT].concat(), 1);
-    let page = page.replacen("/*COLUMNS*/", &packed, 1).replacen("/*DATA*/", &data, 1);
-    Some(page.replace("/*TITLE*/", &escaped(title)))
+    let title = if profile.command.is_empty() { file } else { &profile.command };
+    Some(with_parts(PAGE, |name| match name {
+        "title" => escaped(title).into(),
+        "style" => [SHARED_STYLE, STYLE].concat().into(),
+        "data" => data.as_str().into(),
+        "columns" => packed.as_str().into(),
+        "script" => [UNPACK, SCRIPT].concat().into(),
+        other => unreachable!("the page has no part {other}"),
+    }))
 }
 
-/// Adds the columns of the calls and operations. Returns the names of their rows.
+/// Adds the columns of the calls and operations. Returns the names of their rows, and the labels.
+/// `None` without operations.
 fn add_items(
     run: &mut CodedRun,
     trace: &ProcessTrace,
-    calls: &ProgramCalls,
-    labels: &mut TextNumbers,
     counts: impl Fn(&Activity) -> bool,
-) -> TextNumbers {
-    let mut operations: Vec<&Activity> =
-        trace.activities.iter().filter(|one| one.engine().is_some() && is_timed(one)).collect();
-    operations.sort_by_key(|one| (one.begin, one.end));
-    let mut rows = TextNumbers::default();
-    let mut items = Vec::new();
-    let (list, mut names) = (calls.list(), HashMap::new());
-    let mut known: HashMap<Option<NameId>, u64> = HashMap::new();
-    let mut call_labels = |name: Option<NameId>, labels: &mut TextNumbers| {
-        *known.entry(name).or_insert_with(|| {
-            let index = name.and_then(|name| usize::try_from(name.0).ok());
-            let text = index.and_then(|index| trace.names.get(index));
-            labels.of(readable(text.map_or("", String::as_str)))
-        })
-    };
-    let streams: BTreeSet<RowOfStream> =
-        operations.iter().map(|one| RowOfStream::of(one)).collect();
+) -> Option<(DistinctWords, DistinctWords)> {
+    let calls = ProgramCalls::of(trace);
+    let sorted = SortedTrace::of(trace, &calls)?;
+    let (mut rows, mut items) = (DistinctWords::default(), Vec::new());
+    let mut labels = ItemLabels { trace, of: HashMap::new(), all: DistinctWords::default() };
+    let activities = || sorted.operations.iter().map(|one| one.activity);
+    let streams: BTreeSet<RowOfStream> = activities().map(RowOfStream::of).collect();
     let contexts: BTreeSet<u32> = streams.iter().map(|row| row.context).collect();
-    let row = |of: &RowOfStream| (*of, rows.of(of.name(contexts.len())));
-    let stream_rows: BTreeMap<RowOfStream, u64> = streams.iter().map(row).collect();
-    let mut threads: HashMap<u32, u64> = HashMap::new();
-    for (at, call) in list.iter().enumerate() {
+    let row = |of: &RowOfStream| (*of, rows.number(&of.name(contexts.len())));
+    let stream_rows: BTreeMap<RowOfStream, u32> = streams.iter().map(row).collect();
+    let mut threads: HashMap<u32, u32> = HashMap::new();
+    for (at, call) in sorted.calls.iter().enumerate() {
+        let row = threads.entry(call.thread);
         items.push(PageItem {
             begin: call.time.start,
             end: call.time.end,
-            row: *threads
-                .entry(call.thread)
-                .or_insert_with(|| rows.of(format!("thread {}", call.thread))),
-            label: call_labels(call.name, labels),
+            row: *row.or_insert_with(|| rows.number(&format!("thread {}", call.thread))),
+            label: labels.of_name(call.name),
             kind: kind_of_call(call.class),
-            moment: u32::try_from(2 * at + 1).unwrap_or(u32::MAX),
+            moment: sorted.of_call(at),
             call: 0,
             counts: false,
         });
     }
-    for (at, one) in operations.iter().enumerate() {
-        let (kind, words) = operation_words(one, trace, &mut names);
+    for (at, one) in sorted.operations.iter().enumerate() {
         items.push(PageItem {
-            begin: one.begin.0,
-            end: one.end.0,
-            row: stream_rows[&RowOfStream::of(one)],
-            label: labels.of(words),
-            kind,
-            moment: u32::try_from(2 * (list.len() + at) + 1).unwrap_or(u32::MAX),
-            call: calls.enqueuing_index(one).map_or(0, |call| call as u64 + 1),
-            counts: counts(one),
+            begin: one.activity.begin.0,
+            end: one.activity.end.0,
+            row: stream_rows[&RowOfStream::of(one.activity)],
+            label: labels.of_operation(one.activity),
+            kind: kind_of_operation(one.activity),
+            moment: sorted.of_operation(at),
+            call: one.call.map_or(0, |call| call as u64 + 1),
+            counts: counts(one.activity),
         });
     }
-    let first = items.iter().map(|one| one.begin).min().unwrap_or(0);
+    add_columns(run, &items, sorted.start);
+    Some((rows, labels.all))
+}
+
+/// Adds the columns of the items. `start` is the start of the trace in nanoseconds.
+fn add_columns(run: &mut CodedRun, items: &[PageItem], start: u64) {
     let numbers = &run.numbers;
     let number = |moment: u32| usize::try_from(moment).map_or(0, |at| u64::from(numbers[at]));
     let columns = &mut run.columns;
-    let spans = items.iter().map(|one| (one.begin - first, one.end - first));
+    let spans = items.iter().map(|one| (one.begin - start, one.end - start));
     columns.add_spans(["itemBegin", "itemTook"], spans);
     columns.add("itemStart", ColumnCode::Difference, items.iter().map(|one| number(one.moment)));
     columns.add("itemEnd", ColumnCode::Difference, items.iter().map(|one| number(one.moment + 1)));
-    columns.add("itemRow", ColumnCode::Plain, items.iter().map(|one| one.row));
-    columns.add("itemLabel", ColumnCode::Plain, items.iter().map(|one| one.label));
+    columns.add("itemRow", ColumnCode::Plain, items.iter().map(|one| one.row.into()));
+    columns.add("itemLabel", ColumnCode::Plain, items.iter().map(|one| one.label.into()));
     columns.add("itemKind", ColumnCode::Plain, items.iter().map(|one| one.kind));
     columns.add("itemCall", ColumnCode::Difference, items.iter().map(|one| one.call));
-    columns.add("itemCounts", ColumnCode::Plain, items.iter().map(|one| u64::from(one.counts)));
-    rows
+    columns.add("itemCounts", ColumnCode::Plain, items.iter().map(|one| one.counts.into()));
 }
 
 /// The stream of a row.

@@ -12,11 +12,11 @@ byId('run').hidden = false;
 // The kinds of edges, as `model/coded.rs` numbers them.
 const PROGRAM = 1, SYNC = 2, COPY_CALL = 3, STAGED_CALL = 4, ALLOCATION = 5, ENQUEUE = 6, LAUNCH = 8;
 const STREAM = 9, STREAM_END = 12, LEGACY = 14, RUN = 15, STAGED = 16;
-const WAIT_SYNC = 17, WAIT_COPY = 18, WAIT_UPLOAD = 19, WAIT_ALLOCATION = 21;
+const WAIT_SYNC = 17, WAIT_COPY = 18, WAIT_UPLOAD = 19, WAIT_ALLOCATION = 21, STAGED_WAITED_FOR = 22;
 // The kinds of items.
 const OF_SYNC = 0, OF_COPY = 1, OF_ALLOCATION = 3, KERNEL = 5, DOWNLOAD = 8, STAGED_UPLOAD = 9, STAGED_DOWNLOAD = 10;
 // Nanoseconds of a call that does nothing, and of code between calls that is no delay of its own.
-const CALL_NS = 2000, PROGRAM_MAX_NS = 50000;
+const CALL_NS = source.callNs, PROGRAM_MAX_NS = source.programNs;
 
 const moments = run.edges.length, edges = run.back.length, items = run.itemStart.length;
 const first = new Uint32Array(moments + 1), from = new Uint32Array(edges);
@@ -53,7 +53,7 @@ const cutAll = kind => { for (const e of ofKind[kind]) if (cut[e] >= 0 && delays
 const FIXES = {
   PageLock() { shorten(STAGED_CALL, CALL_NS); cutAll(STAGED); drop(WAIT_UPLOAD); },
   NoWaits() { shorten(SYNC, CALL_NS); drop(WAIT_SYNC); },
-  NoCopyWaits() { shorten(COPY_CALL, CALL_NS); cutAll(STAGED); drop(WAIT_COPY); },
+  NoCopyWaits() { shorten(COPY_CALL, CALL_NS); cutAll(STAGED_WAITED_FOR); drop(WAIT_COPY); },
   NoAllocations() { shorten(ALLOCATION, CALL_NS); drop(WAIT_ALLOCATION); },
   Loaded() { for (let kind = SYNC; kind <= LAUNCH; kind++) cutAll(kind); },
   EarlyHost() { shorten(PROGRAM, PROGRAM_MAX_NS); },
@@ -83,7 +83,7 @@ function dropWait(item) {
 function pageLock(item) {
   const moment = run.itemEnd[item], call = run.itemCall[item] - 1;
   for (let e = first[moment]; e < first[moment + 1]; e++)
-    if (run.kind[e] === STAGED && cut[e] >= 0 && delays[e] > cut[e]) delays[e] = cut[e];
+    if ((run.kind[e] === STAGED || run.kind[e] === STAGED_WAITED_FOR) && cut[e] >= 0 && delays[e] > cut[e]) delays[e] = cut[e];
   if (call >= 0 && run.itemKind[item] === STAGED_UPLOAD) dropWait(call);
 }
 

@@ -25,12 +25,21 @@ const SCRIPTS: [&str; 7] = [
 /// The page with all marks replaced. A mark is a name in double braces. A name of a part that all
 /// pages share is replaced by that part, and any other name by the result of `part`.
 pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String {
+    with_parts(PAGE, |name| shared(name, data).unwrap_or_else(|| signed(&part(name)).into()))
+}
+
+/// The template with each mark, a name in double braces, replaced by its part. A part may have
+/// marks, which stay.
+///
+/// # Panics
+/// If a mark is not closed.
+pub(crate) fn with_parts<'a>(template: &str, part: impl Fn(&str) -> Cow<'a, str>) -> String {
     let mut page = String::new();
-    let mut rest = PAGE;
+    let mut rest = template;
     while let Some((before, marked)) = rest.split_once("{{") {
         let (name, after) = marked.split_once("}}").expect("the page closes its marks");
         page.push_str(before);
-        page.push_str(&shared(name, data).unwrap_or_else(|| signed(&part(name)).into()));
+        page.push_str(&part(name));
         rest = after;
     }
     page.push_str(rest);
