@@ -144,7 +144,7 @@ fn command(machine: &Machine, out: &str, read_ms: u64) -> Result<Command> {
     Ok(command)
 }
 
-/// What happens to the processes of a run, at which times.
+/// The faults of the processes of a run, and their times.
 #[derive(Debug, Clone, Copy)]
 struct Events {
     killed_at: f64,
@@ -248,7 +248,7 @@ impl Timer {
         Self { begin, _never, nothing }
     }
 
-    /// Waits until this number of seconds has passed since the begin.
+    /// Waits until this number of seconds has passed since the start.
     fn wait(&mut self, seconds: f64) {
         let left = Duration::from_secs_f64(seconds).saturating_sub(self.begin.elapsed());
         // The sender is kept and sends nothing, so this is always the end of the time.

@@ -86,7 +86,7 @@ fn the_base_may_be_a_saved_report() {
     assert_eq!(from_trace, of("report.json"));
 }
 
-/// What differs by no more than the steps of one run do may be chance.
+/// A difference within the spread of the steps of one run may be chance.
 #[test]
 fn a_difference_within_the_spread_is_called_that() {
     let workdir = workdir();

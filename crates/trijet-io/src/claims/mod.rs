@@ -343,13 +343,7 @@ impl ParallelSink for ClaimedRows<'_> {
     }
 
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let target = &self.output.target;
-        let (layout, first) = (target.layout(), target.first_row());
-        let is_own = first <= rows.start && rows.start <= rows.end;
-        assert!(is_own && rows.end - first <= layout.rows, "the rows must be rows of the output");
-        let rows = rows.start - first..rows.end - first;
-        let wanted = (rows.end - rows.start) * layout.row_bytes;
-        assert_eq!(bytes.len() as u64, wanted, "the bytes must have the length of the rows");
+        let rows = self.output.target.part(&rows, bytes);
         if rows.is_empty() {
             return Ok(());
         }

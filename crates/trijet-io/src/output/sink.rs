@@ -12,12 +12,8 @@ impl ParallelSink for Output {
     }
 
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let (layout, first) = (self.target.layout(), self.target.first_row());
-        let is_own = first <= rows.start && rows.start <= rows.end;
-        assert!(is_own && rows.end - first <= layout.rows, "the rows must be rows of the output");
-        let rows = rows.start - first..rows.end - first;
-        let wanted = (rows.end - rows.start) * layout.row_bytes;
-        assert_eq!(bytes.len() as u64, wanted, "the bytes must have the length of the rows");
+        let first = self.target.first_row();
+        let rows = self.target.part(&rows, bytes);
         if rows.is_empty() {
             return Ok(());
         }

@@ -235,6 +235,19 @@ impl Target {
         self.first_row + rows.start..self.first_row + rows.end
     }
 
+    /// The rows of a part of the output, counted from its first row.
+    ///
+    /// # Panics
+    /// If the rows are not rows of the output, or `bytes` has another length than they have.
+    pub(crate) fn part(&self, rows: &Range<u64>, bytes: &[u8]) -> Range<u64> {
+        let (layout, first) = (self.layout(), self.first_row());
+        let is_own = first <= rows.start && rows.start <= rows.end;
+        assert!(is_own && rows.end - first <= layout.rows, "the rows must be rows of the output");
+        let wanted = (rows.end - rows.start) * layout.row_bytes;
+        assert_eq!(bytes.len() as u64, wanted, "the bytes must have the length of the rows");
+        rows.start - first..rows.end - first
+    }
+
     /// The number of the output's row 0 within the results of the whole input.
     pub(crate) fn first_row(&self) -> u64 {
         self.first_row

@@ -75,36 +75,31 @@ fn one_process_does_the_whole_job_and_then_it_is_finished() {
     }
 }
 
-#[test]
-fn processes_that_begin_at_once_write_one_output() {
+/// Four processes that begin at once write each output, twenty times.
+fn begin_at_once(lease: Duration) {
     for round in 0..20 {
         let name = NAMES[round % NAMES.len()];
         let workdir = Workdir::new();
         let target = target(&workdir, name);
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| work(&workdir, &target, LONG));
+                scope.spawn(|| work(&workdir, &target, lease));
             }
         });
         is_complete(&workdir, name);
     }
 }
 
+#[test]
+fn processes_that_begin_at_once_write_one_output() {
+    begin_at_once(LONG);
+}
+
 /// A lease of a millisecond falls back while its owner works, so processes write the same rows at
 /// the same time, and one may publish the output while others still write.
 #[test]
 fn leases_that_fall_back_too_early_change_no_byte() {
-    for round in 0..20 {
-        let name = NAMES[round % NAMES.len()];
-        let workdir = Workdir::new();
-        let target = target(&workdir, name);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| work(&workdir, &target, SHORT));
-            }
-        });
-        is_complete(&workdir, name);
-    }
+    begin_at_once(SHORT);
 }
 
 /// The first process has taken rows and is silent, as if its machine were cut off. The second one
