@@ -54,7 +54,7 @@ pub(crate) struct Take {
 
 /// The next action of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ClaimAction {
     /// Create the files of these claims. The process computes the ranges whose claims are its own.
     Take(Vec<Take>),
     /// Every range is done or belongs to a living process. Look again later.
@@ -117,26 +117,26 @@ impl ClaimWatch {
     }
 
     /// Notes what the process sees at the time `now`, and decides its next action.
-    pub(crate) fn next(&mut self, look: &FolderLook, now: u64) -> Action {
+    pub(crate) fn next(&mut self, look: &FolderLook, now: u64) -> ClaimAction {
         self.note(look, now);
         if self.ranges.iter().all(|range| *range == RangeClaim::Done) {
-            return Action::Publish;
+            return ClaimAction::Publish;
         }
         // A claim of this process that it does not work on: the answer to its creation was lost.
         let own = self.claims().find(|(_, owner)| *owner == Some(self.own));
         if let Some((take, _)) = own {
-            return Action::Take(vec![take]);
+            return ClaimAction::Take(vec![take]);
         }
         let free = self.free_of(look);
         if !free.is_empty() {
-            return Action::Take(free);
+            return ClaimAction::Take(free);
         }
         let fallen = self.claims().find(|(take, owner)| self.has_fallen(look, *take, *owner, now));
         match fallen {
             Some((Take { range, attempt }, _)) => {
-                Action::Take(vec![Take { range, attempt: attempt.saturating_add(1) }])
+                ClaimAction::Take(vec![Take { range, attempt: attempt.saturating_add(1) }])
             }
-            None => Action::Wait,
+            None => ClaimAction::Wait,
         }
     }
 
@@ -254,12 +254,12 @@ mod tests {
     fn a_claim_falls_back_after_a_lease_without_a_sign_of_life() {
         let mut watch = ClaimWatch::new(OWN, 10, 2);
         let ranges = [RangeClaim::Done, claimed(OTHER, 2)];
-        assert_eq!(watch.next(&look(&ranges, 1, false), 100), Action::Wait);
-        assert_eq!(watch.next(&look(&ranges, 1, false), 109), Action::Wait);
+        assert_eq!(watch.next(&look(&ranges, 1, false), 100), ClaimAction::Wait);
+        assert_eq!(watch.next(&look(&ranges, 1, false), 109), ClaimAction::Wait);
         // The count has changed, so the lease starts again.
-        assert_eq!(watch.next(&look(&ranges, 2, false), 111), Action::Wait);
-        assert_eq!(watch.next(&look(&ranges, 2, false), 120), Action::Wait);
-        let take = Action::Take(vec![Take { range: 1, attempt: 3 }]);
+        assert_eq!(watch.next(&look(&ranges, 2, false), 111), ClaimAction::Wait);
+        assert_eq!(watch.next(&look(&ranges, 2, false), 120), ClaimAction::Wait);
+        let take = ClaimAction::Take(vec![Take { range: 1, attempt: 3 }]);
         assert_eq!(watch.next(&look(&ranges, 2, false), 121), take);
     }
 
@@ -267,7 +267,7 @@ mod tests {
     fn the_claims_of_a_process_that_has_stopped_fall_back_at_once() {
         let mut watch = ClaimWatch::new(OWN, 10, 1);
         let look = look(&[claimed(OTHER, 0)], 4, true);
-        assert_eq!(watch.next(&look, 0), Action::Take(vec![Take { range: 0, attempt: 1 }]));
+        assert_eq!(watch.next(&look, 0), ClaimAction::Take(vec![Take { range: 0, attempt: 1 }]));
     }
 
     /// The server has created the claim, and its answer was lost.
@@ -275,22 +275,22 @@ mod tests {
     fn a_claim_that_proves_to_be_ones_own_is_taken() {
         let mut watch = ClaimWatch::new(OWN, 10, 2);
         let look = look(&[RangeClaim::Done, claimed(OWN, 3)], 0, false);
-        assert_eq!(watch.next(&look, 0), Action::Take(vec![Take { range: 1, attempt: 3 }]));
+        assert_eq!(watch.next(&look, 0), ClaimAction::Take(vec![Take { range: 1, attempt: 3 }]));
     }
 
     #[test]
     fn a_claim_without_an_owner_falls_back_too() {
         let mut watch = ClaimWatch::new(OWN, 10, 1);
         let look = look(&[RangeClaim::Claimed { attempt: 0, owner: None }], 0, false);
-        assert_eq!(watch.next(&look, 3), Action::Wait);
-        assert_eq!(watch.next(&look, 13), Action::Take(vec![Take { range: 0, attempt: 1 }]));
+        assert_eq!(watch.next(&look, 3), ClaimAction::Wait);
+        assert_eq!(watch.next(&look, 13), ClaimAction::Take(vec![Take { range: 0, attempt: 1 }]));
     }
 
     #[test]
     fn the_first_process_leaves_ranges_for_others() {
         let mut watch = ClaimWatch::new(300, 10, 1024);
         let look = FolderLook { ranges: vec![RangeClaim::Free; 1024], beats: BTreeMap::new() };
-        let Action::Take(taken) = watch.next(&look, 0) else { panic!("all ranges are free") };
+        let ClaimAction::Take(taken) = watch.next(&look, 0) else { panic!("all ranges are free") };
         let wanted: Vec<Take> = (300..308).map(|range| Take { range, attempt: 0 }).collect();
         assert_eq!(taken, wanted);
     }
@@ -299,9 +299,9 @@ mod tests {
     fn an_output_is_published_only_if_every_range_is_done() {
         let mut watch = ClaimWatch::new(OWN, 10, 2);
         let one = look(&[RangeClaim::Done, RangeClaim::Free], 0, false);
-        assert_eq!(watch.next(&one, 0), Action::Take(vec![Take { range: 1, attempt: 0 }]));
+        assert_eq!(watch.next(&one, 0), ClaimAction::Take(vec![Take { range: 1, attempt: 0 }]));
         // The first range is not done in this older look, but what is done stays done.
         let other = look(&[RangeClaim::Free, RangeClaim::Done], 0, false);
-        assert_eq!(watch.next(&other, 0), Action::Publish);
+        assert_eq!(watch.next(&other, 0), ClaimAction::Publish);
     }
 }

@@ -1,10 +1,9 @@
 //! The signs of life of a process: a thread writes the state of the process again and again.
 
 use super::folder::ClaimFolder;
-use super::record::{Activity, ProcessState};
+use super::record::{ProcessActivity, ProcessState};
 use crate::file_error;
 use std::ops::Range;
-
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ impl Heart {
         let state = ProcessState {
             host,
             process: std::process::id(),
-            activity: Activity::Waiting,
+            activity: ProcessActivity::Waiting,
             rows: Vec::new(),
             rows_done: 0,
             seconds: 0,
@@ -61,7 +60,8 @@ impl Heart {
     /// Shows the rows that this process computes. Without rows, it waits for other processes.
     pub(super) fn works_on(&self, rows: &[Range<u64>]) {
         let mut state = self.shared.state();
-        state.activity = if rows.is_empty() { Activity::Waiting } else { Activity::Working };
+        state.activity =
+            if rows.is_empty() { ProcessActivity::Waiting } else { ProcessActivity::Working };
         state.rows = rows.to_vec();
     }
 
@@ -87,7 +87,8 @@ impl Heart {
     pub(super) fn end(&mut self, error: Option<&str>) {
         let Some(thread) = self.thread.take() else { return };
         let mut state = self.shared.state();
-        state.activity = if error.is_some() { Activity::Failed } else { Activity::Stopped };
+        state.activity =
+            if error.is_some() { ProcessActivity::Failed } else { ProcessActivity::Stopped };
         state.error = error.map(str::to_owned);
         state.rows.clear();
         drop(state);

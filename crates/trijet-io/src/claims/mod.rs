@@ -18,7 +18,7 @@ mod timing;
 pub use self::status::{JobStatus, ProcessStatus};
 pub use self::timing::ClaimOptions;
 
-use self::decision::{Action, ClaimWatch, Take};
+use self::decision::{ClaimAction, ClaimWatch, Take};
 use self::folder::{ClaimFolder, Created};
 use self::heart::Heart;
 use self::record::JobRecord;
@@ -181,12 +181,12 @@ impl ClaimedOutput {
             return self.over().map(|()| Looked::Over);
         };
         match claims.watch.next(&look, self.heart.now()) {
-            Action::Wait => Ok(Looked::Wait),
-            Action::Publish => {
+            ClaimAction::Wait => Ok(Looked::Wait),
+            ClaimAction::Publish => {
                 drop(claims);
                 self.publish().map(|()| Looked::Over)
             }
-            Action::Take(takes) => {
+            ClaimAction::Take(takes) => {
                 let mut own = Vec::new();
                 for take in takes {
                     match claims.folder.take(take)? {

@@ -8,7 +8,7 @@
 //! run out for one process at any time, and no step compares the clocks of two processes.
 
 use super::decision::{
-    Action, Beat, ClaimWatch, FolderLook, Opening, OpeningLook, Owner, RangeClaim, Take,
+    Beat, ClaimAction, ClaimWatch, FolderLook, Opening, OpeningLook, Owner, RangeClaim, Take,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -395,12 +395,12 @@ impl Process {
         self.partial = None;
     }
 
-    fn after(&self, action: Action, index: usize, scope: Scope) -> At {
+    fn after(&self, action: ClaimAction, index: usize, scope: Scope) -> At {
         match action {
-            Action::Publish => At::Publish,
-            Action::Wait if scope.mutant == Mutant::PublishUnchecked => At::Publish,
-            Action::Wait => At::Look,
-            Action::Take(takes) => {
+            ClaimAction::Publish => At::Publish,
+            ClaimAction::Wait if scope.mutant == Mutant::PublishUnchecked => At::Publish,
+            ClaimAction::Wait => At::Look,
+            ClaimAction::Take(takes) => {
                 let is_own = self.watch.ranges().get(takes[0].range).is_some_and(|range| {
                     matches!(range, RangeClaim::Claimed { owner, .. } if *owner == Some(owner_of(index)))
                 });

@@ -1,4 +1,4 @@
-//! The begin of a process in a job with claims: it finds or creates the record of the job and the
+//! The start of a process in a job with claims: it finds or creates the record of the job and the
 //! partial output.
 
 use super::decision::{Opening, OpeningLook, Owner, RangeClaim};

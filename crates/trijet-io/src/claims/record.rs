@@ -120,7 +120,7 @@ fn states_of(fingerprint: &Fingerprint) -> [String; 2] {
 
 /// The activity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Activity {
+pub(crate) enum ProcessActivity {
     /// It computes rows.
     Working,
     /// It has no rows, because all are done or belong to other processes.
@@ -131,14 +131,14 @@ pub(crate) enum Activity {
     Failed,
 }
 
-const ACTIVITIES: [(Activity, &str); 4] = [
-    (Activity::Working, "working"),
-    (Activity::Waiting, "waiting"),
-    (Activity::Stopped, "stopped"),
-    (Activity::Failed, "failed"),
+const ACTIVITIES: [(ProcessActivity, &str); 4] = [
+    (ProcessActivity::Working, "working"),
+    (ProcessActivity::Waiting, "waiting"),
+    (ProcessActivity::Stopped, "stopped"),
+    (ProcessActivity::Failed, "failed"),
 ];
 
-impl Activity {
+impl ProcessActivity {
     /// The word for it, as in the state of a job.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
@@ -158,7 +158,7 @@ pub(crate) struct ProcessState {
     /// The number of the process on its host.
     pub(crate) process: u32,
     /// Its activity.
-    pub(crate) activity: Activity,
+    pub(crate) activity: ProcessActivity,
     /// The rows that it computes at present, in ascending order.
     pub(crate) rows: Vec<Range<u64>>,
     /// The number of rows that it has done.
@@ -252,7 +252,7 @@ mod tests {
         ProcessState {
             host: "node7".to_owned(),
             process: 12,
-            activity: Activity::Failed,
+            activity: ProcessActivity::Failed,
             rows: vec![0..4, 8..12],
             rows_done: 7,
             seconds: 3,

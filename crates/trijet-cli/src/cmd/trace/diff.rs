@@ -292,7 +292,7 @@ impl DeviceDiff {
 }
 
 /// Two numbers of a part in both runs. `None` for a run without it.
-type Both = [Option<[f64; 2]>; 2];
+type InBothRuns = [Option<[f64; 2]>; 2];
 
 /// The parts of both devices by name, with two numbers each. Parts of one name are added up.
 fn parts(
@@ -300,8 +300,8 @@ fn parts(
     list: &str,
     name: &str,
     numbers: [&str; 2],
-) -> BTreeMap<String, Both> {
-    let mut found: BTreeMap<String, Both> = BTreeMap::new();
+) -> BTreeMap<String, InBothRuns> {
+    let mut found: BTreeMap<String, InBothRuns> = BTreeMap::new();
     for (place, device) in devices.into_iter().enumerate() {
         for part in device[list].as_array().map(Vec::as_slice).unwrap_or_default() {
             let Some(name) = part[name].as_str() else { continue };
@@ -317,7 +317,7 @@ fn parts(
 
 /// A figure of a part. A run without the part has 0 of it.
 fn figure_of(
-    values: &Both,
+    values: &InBothRuns,
     number: usize,
     comparable: bool,
     share: impl Fn(f64, usize) -> f64,
