@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
 
-/// The field of a file with its processes, in the order of the traces.
-pub(crate) const PROCESSES: &str = "trijetProcesses";
+/// The field of a file with its processes, in the order of the traces. It stands before
+/// `traceEvents`, even if a tool sorts the fields.
+pub(crate) const PROCESSES: &str = "processesOfTrijet";
 
 /// Writes the activities of all processes. An operation that was unfinished at the end of the trace
 /// has no duration.

@@ -48,11 +48,15 @@ impl Figure {
     }
 }
 
+/// A time in nanoseconds with its unit.
+pub(crate) fn time(nanos: f64) -> Nanos {
+    Nanos::from_seconds(nanos * 1e-9)
+}
+
 /// A value with its unit.
 fn shown(value: f64, unit: MetricUnit) -> String {
     match unit {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        MetricUnit::Time => Nanos(value.round() as u64).to_string(),
+        MetricUnit::Time => time(value).to_string(),
         MetricUnit::Bytes => format!("{value:.0} bytes"),
         MetricUnit::Count => format!("{value:.0}"),
     }

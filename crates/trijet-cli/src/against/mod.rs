@@ -4,7 +4,7 @@
 mod condition;
 mod metric;
 
-pub(crate) use condition::{Condition, Figure, Metric, MetricUnit};
+pub(crate) use condition::{Condition, Figure, Metric, MetricUnit, time};
 pub(crate) use metric::{LedgerMetric, TraceMetric};
 
 use serde_json::{Value, json};

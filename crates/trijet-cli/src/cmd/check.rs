@@ -59,7 +59,8 @@ impl Checked {
     }
 
     fn compared(&self) -> ComparedLedger<'_> {
-        ComparedLedger { verdict: &self.verdict, counts: &self.counts }
+        let is_whole = self.about.dropped == 0;
+        ComparedLedger { verdict: &self.verdict, counts: &self.counts, is_whole }
     }
 
     /// The verdict in a few lines.
@@ -103,8 +104,9 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     let assume = options.assume.map_or(Assume::Documented, assumed);
     let base = options.against.as_deref().map(|base| check_file(base, assume)).transpose()?;
     let checked = check_file(file, assume)?;
-    let comparison =
-        base.map(|base| LedgerComparison::of(options, [base.compared(), checked.compared()]));
+    let comparison = options.against.as_deref().zip(base).map(|(path, base)| {
+        LedgerComparison::of(path, &options.fail_if, [base.compared(), checked.compared()])
+    });
     if options.json {
         let mut report = json(file, &checked);
         report["against"] = comparison.as_ref().map(LedgerComparison::json).into();

@@ -3,6 +3,7 @@
 use crate::trace::NSYS;
 use crate::workdir::{Ran, Workdir};
 use serde_json::{Value, json};
+use trijet::trace::file::{About, Reader, Writer};
 
 /// A trace by PyTorch's profiler with ten steps. Each has a copy from page-locked memory and a
 /// kernel, whose lengths are in microseconds.
@@ -68,6 +69,76 @@ fn a_run_that_takes_longer_fails_its_condition() {
     assert_eq!(ran.code, Some(1), "{}", ran.out);
     let ran = compared(&workdir, "slow.json", "base.json", &["kernel scale > +13 %", "idle > 1 s"]);
     assert_eq!(ran.code, Some(0), "{}", ran.out);
+}
+
+/// Each metric has its own figure. A step is a kernel of 800 or 900 us, and nine of the ten steps have
+/// the copy of 50 us before the next one.
+#[test]
+fn each_metric_of_a_trace_is_the_time_that_it_names() {
+    let workdir = workdir();
+    for (condition, figures) in [
+        ("copies > 40 us", "(45.00 us before, 45.00 us now, +0.0 %)"),
+        ("kernels > +12 %", "(800.00 us before, 900.00 us now, +12.5 %)"),
+        ("idle > +1 %", "now, "),
+    ] {
+        let ran = compared(&workdir, "slow.json", "base.json", &[condition]);
+        let line = ran.out.lines().find(|line| line.contains(condition)).expect("its answer");
+        assert!(line.contains("FAILED (") == (condition != "idle > +1 %"), "{line}");
+        assert!(line.contains(figures), "{line}");
+    }
+    // The gaps between a copy, a kernel and the next step.
+    let ran = compared(&workdir, "slow.json", "base.json", &["idle > 100 us", "idle > 200 us"]);
+    assert!(ran.out.contains("idle > 100 us: FAILED"), "{}", ran.out);
+    assert!(ran.out.contains("idle > 200 us: passed"), "{}", ran.out);
+}
+
+/// A run that does not have a kernel does not tell its time: the kernel may have another name. A
+/// report without a list tells nothing about it.
+#[test]
+fn what_a_run_does_not_have_passes_no_condition() {
+    let workdir = workdir();
+    workdir.file("renamed.json", trace(1000, 2000, "other").as_bytes());
+    let open = |ran: Ran| {
+        assert_eq!(ran.code, Some(1), "{}", ran.out);
+        assert!(ran.out.contains("FAILED, because it cannot be answered"), "{}", ran.out);
+    };
+    open(compared(&workdir, "renamed.json", "base.json", &["kernel scale > +5 %"]));
+    let bare = r#"{ "command": "trace", "processes": [{"process": 1, "devices": [
+        {"device": 0, "figures_of": "whole"}]}]}"#;
+    workdir.file("bare.json", bare.as_bytes());
+    for condition in ["kernels < -10 %", "copies < -10 us", "idle < -5 us", "findings > +0"] {
+        let call = ["trace", "--whole", "--read", "base.json", "--against", "bare.json"];
+        open(workdir.trijet(&[&call[..], &["--fail-if", condition]].concat()));
+    }
+}
+
+/// The base lost rank 0, and the new run has lost rank 2.
+#[test]
+fn devices_are_paired_by_their_ranks() {
+    let workdir = Workdir::new();
+    let report = |ranks: [u64; 2]| {
+        let process = |rank: u64| {
+            json!({ "process": rank, "rank": rank, "devices": [{ "device": 0, "figures_of": "whole",
+                "idle": { "total_ns": 1000 * (rank + 1) } }] })
+        };
+        json!({ "command": "trace", "processes": ranks.map(process) })
+    };
+    let base = serde_json::to_string_pretty(&report([1, 2])).unwrap();
+    workdir.file("base.json", base.replacen('{', "{ \"command\": \"trace\",", 1).as_bytes());
+    for rank in [0, 1] {
+        let ranked = format!(r#"{{"distributedInfo": {{"rank": {rank}}},"#);
+        let of_rank = trace(1000, 800, "scale").replacen('{', &ranked, 1);
+        workdir.file(&format!("rank{rank}.json"), of_rank.as_bytes());
+    }
+    let call = ["trace", "--whole", "--read", "rank0.json", "--read", "rank1.json"];
+    let ran = workdir.trijet(&[&call[..], &["--against", "base.json"]].concat());
+    for part in [
+        "rank 0 device 0: nothing to compare it with",
+        "rank 2 device 0 of the base: nothing to compare it with",
+        "idle      2.00 us before",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
 }
 
 /// The document of a report has what a trace has.
@@ -171,4 +242,19 @@ fn ledgers_are_compared_by_findings_operations_waits_and_bytes() {
     let against = &json["against"];
     assert!(against["operations"]["now"].as_f64() > against["operations"]["base"].as_f64());
     assert_eq!((&against["new_findings"], &against["failed"]), (&json!([]), &json!(false)));
+    let some = check("small.ledger", &["waits > 0", "bytes > 1 KiB"]);
+    for part in ["waits > 0: FAILED", "bytes > 1 KiB: FAILED"] {
+        assert!(some.out.contains(part), "{part}: {}", some.out);
+    }
+    // A ledger that lacks entries: its counts are those of a part of the run.
+    let bytes = workdir.read("base.ledger");
+    let reader = Reader::new(bytes.as_slice()).unwrap();
+    let about = About { dropped: 1, ..reader.about().clone() };
+    let mut writer = Writer::new(Vec::new(), &about).unwrap();
+    for op in reader {
+        writer.push(&op.unwrap()).unwrap();
+    }
+    workdir.file("part.ledger", &writer.finish().unwrap());
+    let part = check("part.ledger", &["waits > +0"]);
+    assert!(part.out.contains("FAILED, because it cannot be answered"), "{}", part.out);
 }

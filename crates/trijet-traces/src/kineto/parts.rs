@@ -81,8 +81,11 @@ fn text_of(value: &Value) -> String {
 }
 
 impl TraceParts {
-    /// Takes the list of the processes.
+    /// Takes the list of the processes. A list after the events comes too late to tell them apart.
     fn list(&mut self, mut listed: Vec<ListedProcess>) {
+        if !self.parts.is_empty() {
+            return;
+        }
         listed.truncate(PROCESSES_MAX);
         self.places =
             listed.iter().enumerate().map(|(place, one)| (text_of(&one.key), place)).collect();

@@ -11,7 +11,8 @@ use trijet_ledger::trace::activity::{
     StreamInfo,
 };
 
-/// Maximum number of contexts, and of streams, of a process.
+/// Maximum number of contexts, and of streams, of all processes. The rows about them name a process
+/// by its number alone, which processes of several machines may share.
 const STREAMS_MAX: usize = 1 << 16;
 /// Maximum number of processes of a file.
 const PROCESSES_MAX: usize = 1 << 16;
@@ -93,11 +94,6 @@ pub(super) struct ProcessRows {
 }
 
 impl ProcessRows {
-    /// Whether there is room for another context and another stream.
-    pub(super) fn has_room(&self) -> bool {
-        self.contexts.len().max(self.streams.len()) < STREAMS_MAX
-    }
-
     /// Adds a range, or a moment.
     pub(super) fn mark(&mut self, mark: Activity, row: &TableRow<'_>) {
         self.marks = self.marks.saturating_add(1);
@@ -212,10 +208,29 @@ impl<'a> Processes<'a> {
         Some(self.all.entry(key).or_default())
     }
 
-    /// The processes so far with a number of the system.
-    pub(super) fn with_number(&mut self, process: i64) -> impl Iterator<Item = &mut ProcessRows> {
-        let has = move |key: &ProcessKey| i64::from(key.process()) == process;
-        self.all.iter_mut().filter(move |(key, _)| has(key)).map(|(_, rows)| rows)
+    /// Adds the facts of each row of a table to the processes with the number in its first column.
+    pub(super) fn add_infos(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        add: impl Fn(&mut ProcessRows, &TableRow<'_>),
+    ) -> Result<(), TraceError> {
+        let mut of_number: HashMap<i64, Vec<ProcessKey>> = HashMap::new();
+        for key in self.all.keys() {
+            of_number.entry(key.process().into()).or_default().push(*key);
+        }
+        let (database, mut room) = (self.database, STREAMS_MAX);
+        database.rows(table, columns, |row| {
+            for key in
+                row.number(0).and_then(|process| of_number.get(&process)).into_iter().flatten()
+            {
+                if let (Some(rows), true) = (self.all.get_mut(key), room > 0) {
+                    add(rows, row);
+                    room -= 1;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The process so far with this number.

@@ -223,26 +223,18 @@ pub(super) fn allocations(all: &mut Processes<'_>) -> Result<(), TraceError> {
 
 pub(super) fn contexts(all: &mut Processes<'_>) -> Result<(), TraceError> {
     let columns = ["processId", "contextId", "deviceId", "nullStreamId"];
-    let database = all.database;
-    database.rows("TARGET_INFO_CUDA_CONTEXT_INFO", &columns, |row| {
+    all.add_infos("TARGET_INFO_CUDA_CONTEXT_INFO", &columns, |rows, row| {
         let (context, device, null_stream) = (row.small(1), row.small(2), row.small(3));
-        for rows in all.with_number(row.number(0).unwrap_or(-1)).filter(|rows| rows.has_room()) {
-            rows.contexts.push(ContextInfo { context, device, null_stream });
-        }
-        Ok(())
+        rows.contexts.push(ContextInfo { context, device, null_stream });
     })
 }
 
 pub(super) fn streams(all: &mut Processes<'_>) -> Result<(), TraceError> {
     let classes = codes::classes(all.database)?;
     let columns = ["processId", "contextId", "streamId", "flag"];
-    let database = all.database;
-    database.rows("TARGET_INFO_CUDA_STREAM", &columns, |row| {
+    all.add_infos("TARGET_INFO_CUDA_STREAM", &columns, |rows, row| {
         let (context, stream, class) = (row.small(1), row.small(2), classes.value(row.number(3)));
-        for rows in all.with_number(row.number(0).unwrap_or(-1)).filter(|rows| rows.has_room()) {
-            rows.streams.push(StreamInfo { context, stream, class });
-        }
-        Ok(())
+        rows.streams.push(StreamInfo { context, stream, class });
     })
 }
 

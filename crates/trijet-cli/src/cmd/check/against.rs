@@ -4,10 +4,10 @@
 //! needs no GPU: a run on a host device has the ledger of the same calls.
 #![forbid(unsafe_code)]
 
-use crate::against::{Answers, Figure, LedgerMetric, MetricUnit};
-use crate::args::CheckOptions;
+use crate::against::{Answers, Condition, Figure, LedgerMetric, MetricUnit};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
 use trijet::check::{Finding, Party, Verdict};
 use trijet::trace::{HostStep, MemoryCall, Op, OpKind, StreamMark, StreamWork};
@@ -68,6 +68,8 @@ fn key(finding: &Finding) -> String {
 pub(super) struct ComparedLedger<'a> {
     pub(super) verdict: &'a Verdict,
     pub(super) counts: &'a EntryCounts,
+    /// Whether the ledger has all entries. The counts of a part of a run answer nothing.
+    pub(super) is_whole: bool,
 }
 
 /// The findings of a ledger, each once.
@@ -90,11 +92,15 @@ pub(super) struct LedgerComparison {
 }
 
 impl LedgerComparison {
-    /// Compares a checked ledger with the base of the options.
-    pub(super) fn of(options: &CheckOptions, both: [ComparedLedger<'_>; 2]) -> Self {
+    /// Compares a checked ledger with the base at `path`.
+    pub(super) fn of(
+        path: &Path,
+        conditions: &[Condition<LedgerMetric>],
+        both: [ComparedLedger<'_>; 2],
+    ) -> Self {
         let [old, new] = both.map(keys);
         let figure = |of: &dyn Fn(ComparedLedger<'_>) -> u64| {
-            let [base, now] = both.map(|one| Some(of(one) as f64));
+            let [base, now] = both.map(|one| one.is_whole.then(|| of(one) as f64));
             Figure { base, now }
         };
         let waits = figure(&|one| one.counts.waits);
@@ -102,7 +108,7 @@ impl LedgerComparison {
         let bytes = figure(&|one| one.counts.sum(1));
         let findings = figure(&|one| one.verdict.findings.len() as u64 + one.verdict.more);
         let mut answers = Answers::default();
-        for condition in &options.fail_if {
+        for condition in conditions {
             let figure = match condition.metric() {
                 LedgerMetric::Operations => operations,
                 LedgerMetric::Waits => waits,
@@ -115,7 +121,6 @@ impl LedgerComparison {
             both.iter().flat_map(|one| one.counts.kinds.keys().copied()).collect();
         let of = |name| both.map(|one| one.counts.kinds.get(name).copied().unwrap_or_default());
         let kinds = names.into_iter().map(|name| (name, of(name)));
-        let path = options.against.as_deref().unwrap_or(std::path::Path::new(""));
         Self {
             base: shown(path).to_string(),
             new: new.difference(&old).cloned().collect(),

@@ -1,10 +1,9 @@
 //! The difference between the reports of two runs, device by device.
 #![forbid(unsafe_code)]
 
-use crate::against::{Figure, MetricUnit};
+use crate::against::{Figure, MetricUnit, time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trijet::Nanos;
 use trijet_ledger::profile::readable_name;
 
 /// Maximum number of kernels and remarks that the text lists.
@@ -44,18 +43,14 @@ impl Steps {
     }
 }
 
-/// A time in nanoseconds with its unit.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn time(nanos: f64) -> Nanos {
-    Nanos(nanos.round() as u64)
-}
-
 /// A kernel of both runs: its total time, and its launches.
 #[derive(Debug)]
 struct KernelDiff {
     name: String,
     time: Figure,
     launches: Figure,
+    /// Whether the new run does not have it.
+    is_gone: bool,
 }
 
 /// A remark of both runs. A run without it has no cost.
@@ -81,37 +76,55 @@ pub(super) struct DeviceDiff {
     pub(super) copies: Figure,
     by_kernel: Vec<KernelDiff>,
     by_finding: Vec<FindingDiff>,
+    has_findings: [bool; 2],
 }
 
-/// The devices of a report with their names, sorted by rank if each process has one.
-fn devices(report: &Value) -> Vec<(String, &Value)> {
-    let processes = report["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut found: Vec<_> = processes
-        .iter()
-        .flat_map(|process| {
-            let rank = process["rank"].as_u64();
-            let of = rank.map_or_else(
-                || format!("process {}", process["process"]),
-                |rank| format!("rank {rank}"),
-            );
-            let devices = process["devices"].as_array().map(Vec::as_slice).unwrap_or_default();
-            devices.iter().map(move |one| (rank, format!("{of} device {}", one["device"]), one))
-        })
-        .collect();
-    if found.iter().all(|(rank, ..)| rank.is_some()) {
-        found.sort_by_key(|(rank, ..)| *rank);
+/// A device of a report.
+struct ReportDevice<'a> {
+    name: String,
+    /// The rank of its process, and its place among the devices of that rank.
+    of_rank: Option<(u64, usize)>,
+    figures: &'a Value,
+}
+
+/// The devices of a report.
+fn devices(report: &Value) -> Vec<ReportDevice<'_>> {
+    let mut found = Vec::new();
+    for process in report["processes"].as_array().into_iter().flatten() {
+        let rank = process["rank"].as_u64();
+        let of = rank.map_or_else(
+            || format!("process {}", process["process"]),
+            |rank| format!("rank {rank}"),
+        );
+        for (place, figures) in process["devices"].as_array().into_iter().flatten().enumerate() {
+            let name = format!("{of} device {}", figures["device"]);
+            found.push(ReportDevice { name, of_rank: rank.map(|rank| (rank, place)), figures });
+        }
     }
-    found.into_iter().map(|(_, name, device)| (name, device)).collect()
+    found
 }
 
-/// The differences of the devices of two reports, in their order, and the devices of one alone.
+/// The differences of the devices of two reports, and the devices of one alone. Devices are paired
+/// by their ranks if all of them have one, and otherwise in their order.
 pub(super) fn diffs(base: &Value, now: &Value) -> (Vec<DeviceDiff>, Vec<String>) {
-    let (base, now) = (devices(base), devices(now));
-    let paired = base.len().min(now.len());
-    let unpaired = base.iter().skip(paired).map(|(name, _)| format!("{name} of the base"));
-    let unpaired = unpaired.chain(now.iter().skip(paired).map(|(name, _)| name.clone()));
-    let pairs = base.iter().zip(&now);
-    (pairs.map(|((_, a), (name, b))| DeviceDiff::of(name, [a, b])).collect(), unpaired.collect())
+    let (mut base, mut now) = (devices(base), devices(now));
+    let are_ranked = base.iter().chain(&now).all(|one| one.of_rank.is_some());
+    let (mut pairs, mut unpaired) = (Vec::new(), Vec::new());
+    if are_ranked {
+        now.sort_by_key(|one| one.of_rank);
+    }
+    for device in now {
+        let same = |one: &ReportDevice<'_>| !are_ranked || one.of_rank == device.of_rank;
+        match base.iter().position(same) {
+            Some(place) => {
+                let earlier = base.remove(place);
+                pairs.push(DeviceDiff::of(&device.name, [earlier.figures, device.figures]));
+            }
+            None => unpaired.push(device.name),
+        }
+    }
+    unpaired.extend(base.into_iter().map(|one| format!("{} of the base", one.name)));
+    (pairs, unpaired)
 }
 
 impl DeviceDiff {
@@ -124,22 +137,25 @@ impl DeviceDiff {
             (true, Some(steps)) => value / steps.count,
             _ => value,
         };
-        let figure = |of: &dyn Fn(&Value) -> f64| {
-            let value = |place: usize| comparable.then(|| share(of(devices[place]), place));
+        let figure = |of: &dyn Fn(&Value) -> Option<f64>| {
+            let value = |place: usize| {
+                of(devices[place]).filter(|_| comparable).map(|value| share(value, place))
+            };
             Figure { base: value(0), now: value(1) }
         };
-        let busy = |device: &Value, names: &[&str]| -> f64 {
-            let engines = device["engines"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let of = engines
-                .iter()
-                .filter(|one| one["name"].as_str().is_some_and(|name| names.contains(&name)));
-            of.filter_map(|one| one["busy_ns"].as_f64()).sum()
+        // A report without an engine has no time of it; one without the list tells nothing.
+        let busy = |device: &Value, names: &[&str]| -> Option<f64> {
+            let engines = device["engines"].as_array()?;
+            let is_one =
+                |one: &&Value| one["name"].as_str().is_some_and(|name| names.contains(&name));
+            engines.iter().filter(is_one).map(|one| one["busy_ns"].as_f64()).sum()
         };
         let medians = steps.map(|steps| steps.map(|steps| steps.median));
         let kernels = parts(devices, "kernels", "name", ["total_ns", "launches"]);
         let by_kernel = kernels.into_iter().map(|(name, values)| KernelDiff {
             time: figure_of(&values, 0, comparable, share),
             launches: figure_of(&values, 1, comparable, share),
+            is_gone: values[1].is_none(),
             name,
         });
         let findings = parts(devices, "findings", "key", ["cost_ns", "count"]);
@@ -158,32 +174,34 @@ impl DeviceDiff {
             comparable,
             step: Figure { base: medians[0], now: medians[1] },
             kernels: figure(&|device| busy(device, &["kernels"])),
-            idle: figure(&|device| device["idle"]["total_ns"].as_f64().unwrap_or(0.0)),
+            idle: figure(&|device| device["idle"]["total_ns"].as_f64()),
             copies: figure(&|device| busy(device, &COPIES)),
             by_kernel: by_kernel.collect(),
             by_finding: by_finding.collect(),
+            has_findings: devices.map(|device| device["findings"].is_array()),
         }
     }
 
-    /// The numbers of remarks.
+    /// The numbers of remarks. Unknown if the report has no list of them.
     pub(super) fn findings(&self) -> Figure {
-        let count = |has: fn(&FindingDiff) -> bool| {
-            Some(self.by_finding.iter().filter(|one| has(one)).count() as f64)
+        let count = |place: usize| {
+            let has = |one: &&FindingDiff| [one.cost.base, one.cost.now][place].is_some();
+            self.has_findings[place].then(|| self.by_finding.iter().filter(has).count() as f64)
         };
-        Figure {
-            base: count(|one| one.cost.base.is_some()),
-            now: count(|one| one.cost.now.is_some()),
-        }
+        Figure { base: count(0), now: count(1) }
     }
 
-    /// The time of the kernels with a name. Unknown if neither run has it.
+    /// The time of the kernels with a name. The new run does not tell the time of a kernel that it
+    /// does not have: the kernel may have another name.
     pub(super) fn kernel(&self, name: &str) -> Figure {
         let found = self.by_kernel.iter().find(|one| one.name == name);
-        found.map_or(Figure { base: None, now: None }, |one| one.time)
+        let Some(KernelDiff { time, is_gone, .. }) = found else {
+            return Figure { base: None, now: None };
+        };
+        Figure { now: time.now.filter(|_| !is_gone), ..*time }
     }
 
-    /// Whether the times of the steps of both runs differ by no more than they do within a run.
-    /// `None` without steps.
+    /// Whether the median of one run lies in the spread of the other. `None` without steps.
     fn is_within_spread(&self) -> Option<bool> {
         let [base, now] = self.steps;
         let (base, now) = (base?, now?);
@@ -303,7 +321,7 @@ fn parts(
 ) -> BTreeMap<String, InBothRuns> {
     let mut found: BTreeMap<String, InBothRuns> = BTreeMap::new();
     for (place, device) in devices.into_iter().enumerate() {
-        for part in device[list].as_array().map(Vec::as_slice).unwrap_or_default() {
+        for part in device[list].as_array().into_iter().flatten() {
             let Some(name) = part[name].as_str() else { continue };
             // A base may be any document.
             let sums = found.entry(readable_name(name)).or_default()[place].get_or_insert([0.0; 2]);

@@ -19,7 +19,7 @@ use trijet_traces::kineto::{StackMoment, stacks};
 /// Maximum number of functions of a stack that are shown.
 const SHOWN_MAX: usize = 6;
 
-/// The place of a remark in a report, and one of its longest times.
+/// The place of a remark in a report.
 #[derive(Debug, Clone, Copy)]
 struct RemarkPlace {
     process: usize,
