@@ -28,7 +28,7 @@ struct Typical {
     /// whose stream was idle.
     latency: u64,
     /// The median gap between two operations of a stream, among operations that were enqueued
-    /// before the first one ended.
+    /// before the first one ended, and that the legacy stream did not delay.
     gap: u64,
 }
 
@@ -43,6 +43,9 @@ struct Earlier<'a> {
     /// The last ones of streams that the legacy stream orders with its stream.
     legacy: &'a [usize],
 }
+
+/// The operations that each operation follows because of the legacy stream.
+type LegacyOrder = HashMap<usize, Vec<usize>>;
 
 /// An edge to the start of an operation, with the measured time of the moment that it comes from.
 struct Timed {
@@ -195,10 +198,14 @@ impl Builder<'_> {
     }
 
     /// For each operation with a known call, the start of the call without the loading of kernels,
-    /// the end of the operation before it in its stream, and its own start.
-    fn launches(&self) -> impl Iterator<Item = [u64; 3]> {
+    /// the end of the operation before it in its stream, and its own start. Operations that the
+    /// legacy stream delayed are left out.
+    fn launches(&self, legacy: &LegacyOrder) -> impl Iterator<Item = [u64; 3]> {
         self.trace.streams.values().flat_map(move |list| {
             list.iter().enumerate().filter_map(move |(at, &one)| {
+                if legacy.contains_key(&one) {
+                    return None;
+                }
                 let load = self.loading.get(&self.trace.of_operation(one)).copied().unwrap_or(0);
                 let called = self.trace.calls[self.trace.operations[one].call?]
                     .time
@@ -212,22 +219,22 @@ impl Builder<'_> {
     }
 
     /// The typical delays of this program.
-    fn typical(&self) -> Typical {
+    fn typical(&self, legacy: &LegacyOrder) -> Typical {
         let median = |mut list: Vec<u64>| {
             list.sort_unstable();
             list.get(list.len() / 2).map_or(CALL_NS, |median| (*median).min(LATENCY_MAX_NS))
         };
-        let idle = self.launches().filter(|[called, free, _]| free <= called);
+        let idle = self.launches(legacy).filter(|[called, free, _]| free <= called);
         let latency = median(idle.map(|[called, _, begin]| begin.saturating_sub(called)).collect());
         let is_queued = |[called, free, _]: &[u64; 3]| called.saturating_add(latency) <= *free;
-        let queued = self.launches().filter(is_queued);
+        let queued = self.launches(legacy).filter(is_queued);
         let gap = median(queued.map(|[_, free, begin]| begin.saturating_sub(free)).collect());
         Typical { latency, gap }
     }
 
     fn add_operations(&mut self) {
-        let typical = self.typical();
         let legacy = self.legacy_order();
+        let typical = self.typical(&legacy);
         // The copies of a direction share an engine.
         let mut on_engine: HashMap<(u32, CopyDirection), usize> = HashMap::new();
         let mut on_stream: HashMap<(u32, u32), usize> = HashMap::new();
@@ -298,7 +305,10 @@ impl Builder<'_> {
                 let at = self.trace.operations[last].begin();
                 found.push(Timed { from, at, delay: begin - at, kind });
             } else {
-                let explained = if is_launched { typical.gap } else { LATENCY_MAX_NS };
+                // The launch, or an operation of another stream, explains the rest of the gap.
+                let is_held = earlier.legacy.iter().any(|&one| end_of(Some(one)) > end);
+                let explained =
+                    if is_launched || is_held { typical.gap } else { LATENCY_MAX_NS };
                 let delay = (begin - end).min(explained);
                 found.push(Timed { from: from + 1, at: end, delay, kind });
             }
@@ -371,9 +381,9 @@ impl Builder<'_> {
 
     /// The operations that each operation follows because one of the streams is the legacy stream:
     /// the last ones of the other streams that were enqueued before it.
-    fn legacy_order(&self) -> HashMap<usize, Vec<usize>> {
+    fn legacy_order(&self) -> LegacyOrder {
         let streams = ProcessStreams::of(self.trace.of);
-        let mut found = HashMap::new();
+        let mut found = LegacyOrder::new();
         if !streams.has_blocking() {
             return found;
         }
