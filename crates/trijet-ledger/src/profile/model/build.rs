@@ -38,7 +38,7 @@ struct Earlier<'a> {
     stream: Option<usize>,
     /// The last one of its stream that is no copy between host and device.
     kernel: Option<usize>,
-    /// The last one of its copy engine, if it is in another stream.
+    /// The last one of its copy engine, if it is not the last one of its stream.
     engine: Option<usize>,
     /// The last ones of streams that the legacy stream orders with its stream.
     legacy: &'a [usize],
@@ -256,10 +256,11 @@ impl Builder<'_> {
             }
             let (moment, length) = (self.trace.of_operation(at), one.end() - one.begin());
             self.add(moment, moment + 1, length, kind);
+            let last = on_stream.insert(stream, at);
             let earlier = Earlier {
-                stream: on_stream.insert(stream, at),
+                stream: last,
                 kernel: last_kernels.get(&stream).copied(),
-                engine: engine.filter(|&before| self.trace.operations[before].stream() != stream),
+                engine: engine.filter(|before| last != Some(*before)),
                 legacy: legacy.get(&at).map_or(&[], Vec::as_slice),
             };
             if !is_copy {
