@@ -45,7 +45,7 @@ struct Earlier<'a> {
 }
 
 /// The operations that each operation follows because of the legacy stream.
-type LegacyOrder = HashMap<usize, Vec<usize>>;
+type FollowedByLegacy = HashMap<usize, Vec<usize>>;
 
 /// An edge to the start of an operation, with the measured time of the moment that it comes from.
 struct Timed {
@@ -200,7 +200,7 @@ impl Builder<'_> {
     /// For each operation with a known call, the start of the call without the loading of kernels,
     /// the end of the operation before it in its stream, and its own start. Operations that the
     /// legacy stream delayed are left out.
-    fn launches(&self, legacy: &LegacyOrder) -> impl Iterator<Item = [u64; 3]> {
+    fn launches(&self, legacy: &FollowedByLegacy) -> impl Iterator<Item = [u64; 3]> {
         self.trace.streams.values().flat_map(move |list| {
             list.iter().enumerate().filter_map(move |(at, &one)| {
                 if legacy.contains_key(&one) {
@@ -219,7 +219,7 @@ impl Builder<'_> {
     }
 
     /// The typical delays of this program.
-    fn typical(&self, legacy: &LegacyOrder) -> Typical {
+    fn typical(&self, legacy: &FollowedByLegacy) -> Typical {
         let median = |mut list: Vec<u64>| {
             list.sort_unstable();
             list.get(list.len() / 2).map_or(CALL_NS, |median| (*median).min(LATENCY_MAX_NS))
@@ -308,8 +308,7 @@ impl Builder<'_> {
             } else {
                 // The launch, or an operation of another stream, explains the rest of the gap.
                 let is_held = earlier.legacy.iter().any(|&one| end_of(Some(one)) > end);
-                let explained =
-                    if is_launched || is_held { typical.gap } else { LATENCY_MAX_NS };
+                let explained = if is_launched || is_held { typical.gap } else { LATENCY_MAX_NS };
                 let delay = (begin - end).min(explained);
                 found.push(Timed { from: from + 1, at: end, delay, kind });
             }
@@ -382,9 +381,9 @@ impl Builder<'_> {
 
     /// The operations that each operation follows because one of the streams is the legacy stream:
     /// the last ones of the other streams that were enqueued before it.
-    fn legacy_order(&self) -> LegacyOrder {
+    fn legacy_order(&self) -> FollowedByLegacy {
         let streams = ProcessStreams::of(self.trace.of);
-        let mut found = LegacyOrder::new();
+        let mut found = FollowedByLegacy::new();
         if !streams.has_blocking() {
             return found;
         }

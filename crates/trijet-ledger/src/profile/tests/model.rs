@@ -528,7 +528,10 @@ fn page_locking_is_of_the_copies_that_a_remark_is_about() {
 /// The copies of a direction share an engine, whatever their stream is.
 #[test]
 fn copies_on_a_stream_of_their_own_wait_for_each_other() {
-    let step = [Step::Upload { stream: 13, bytes: 30_000_000 }, Step::Kernel { stream: 13, length: 400_000 }];
+    let step = [
+        Step::Upload { stream: 13, bytes: 30_000_000 },
+        Step::Kernel { stream: 13, length: 400_000 },
+    ];
     let run = Run::of(&vec![step; 20].concat());
     let gain = gain(&run, Rule::ExposedCopy);
     // The copies take 600 us of the 1000 us of each step.
