@@ -6,19 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 fn main() {
-    let sources = Path::new(trijet_cupti::SOURCES);
-    println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed=build.rs");
-    let library = variable("OUT_DIR").join("libtrijet_trace.so");
+    let out = variable("OUT_DIR");
+    let sanitizer = out.join("libtrijet_sanitizer.rlib");
+    compile(trijet_sanitizer::SOURCES, "trijet_sanitizer", &["--crate-type", "rlib"], &sanitizer);
+    let dependency = format!("trijet_sanitizer={}", sanitizer.display());
+    let options = ["--crate-type", "cdylib", "--cfg", "injected", "--extern", &dependency];
+    compile(trijet_cupti::SOURCES, "trijet_trace", &options, &out.join("libtrijet_trace.so"));
+}
+
+/// Compiles the crate with these sources.
+fn compile(sources: &str, name: &str, options: &[&str], output: &Path) {
+    println!("cargo::rerun-if-changed={sources}");
+    let sources = Path::new(sources);
     let mut compiler = Command::new(variable("RUSTC"));
     compiler
-        .args(["--crate-name", "trijet_trace", "--crate-type", "cdylib", "--edition", "2024"])
-        .args(["--cfg", "injected", "--check-cfg", "cfg(injected)", "--cap-lints", "allow"])
+        .args(["--crate-name", name, "--edition", "2024"])
+        .args(["--check-cfg", "cfg(injected)", "--cap-lints", "allow"])
         .args(["-C", "opt-level=2", "-C", "strip=symbols"])
+        .args(options)
         .arg("--target")
         .arg(variable("TARGET"))
         .arg("-o")
-        .arg(&library)
+        .arg(output)
         .arg(sources.join("lib.rs"))
         .env("CARGO_MANIFEST_DIR", sources.with_file_name(""));
     if let Some(linker) = env::var_os("RUSTC_LINKER") {

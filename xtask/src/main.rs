@@ -15,6 +15,7 @@ mod loom;
 mod miri;
 mod mutants;
 mod nvrtc;
+mod patches;
 mod perfetto;
 mod programs;
 mod ptx;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::nvrtc::Nvrtc;
+use crate::patches;
 use crate::tools::{self, Result};
 use trijet::kernels::{PtxRule, lint};
 use trijet::workers::queens::QUEENS;
@@ -96,7 +97,7 @@ pub(crate) fn generate() -> Result<()> {
             println!("wrote {}", file_name(ptx));
         }
     }
-    Ok(())
+    patches::generate(&nvrtc)
 }
 
 /// Compares every `.ptx` with a newly generated text, assembles it and lints it. Prints every
@@ -133,6 +134,9 @@ pub(crate) fn check() -> Result<()> {
                 }
             }
         }
+    }
+    if !patches::is_new(&nvrtc)? {
+        report_mistake("accesses.fatbin is out of date; run `cargo xtask ptx`".to_owned());
     }
     // `trijet map --kernel-template` prints the templates, and examples have sources of their own.
     // All these sources are compiled like the kernels of the library.

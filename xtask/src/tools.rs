@@ -39,7 +39,16 @@ pub(crate) fn nvrtc_folder() -> Result<PathBuf> {
 
 /// The path of the assembler.
 pub(crate) fn ptxas() -> Result<PathBuf> {
-    let path = unpacked(&PTXAS)?.join("nvidia/cu13/bin/ptxas");
+    of_compiler("ptxas")
+}
+
+/// The path of the program that makes fat binaries.
+pub(crate) fn fatbinary() -> Result<PathBuf> {
+    of_compiler("fatbinary")
+}
+
+fn of_compiler(program: &str) -> Result<PathBuf> {
+    let path = unpacked(&PTXAS)?.join("nvidia/cu13/bin").join(program);
     // Python's zipfile does not keep the mode bits, so the file is made executable here.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
         .map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,5 +1,6 @@
 //! Calls of the driver that the stand-in reports to its subscriber.
 
+use crate::sanitizer;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,11 +132,10 @@ pub unsafe extern "C" fn empty_cupti_call(
         eprintln!("the stand-in for CUPTI has no function {name:?}");
         std::process::abort();
     };
-    let subscriber = *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(subscriber) = subscriber else { return };
-    if ENABLED.load(Ordering::Relaxed) & (1 << number) == 0 {
-        return;
-    }
+    let of_cupti = *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_enabled = ENABLED.load(Ordering::Relaxed) & (1 << number) != 0;
+    let of_cupti = of_cupti.filter(|_| is_enabled);
+    let of_sanitizer = sanitizer::subscriber_of(number);
     for site in [0, 1] {
         let data = CallbackData {
             site,
@@ -148,6 +148,14 @@ pub unsafe extern "C" fn empty_cupti_call(
             correlation_data: ptr::null_mut(),
             correlation: 0,
         };
-        subscriber(ptr::null_mut(), 1, number, (&raw const data).cast());
+        if let Some(subscriber) = of_cupti {
+            subscriber(ptr::null_mut(), 1, number, (&raw const data).cast());
+        }
+        let Some(subscriber) = of_sanitizer else { continue };
+        let is_graph = name == c"cuGraphLaunch";
+        if site == 1 && code == 0 && (is_graph || name == c"cuLaunchKernel") {
+            sanitizer::launch(subscriber, is_graph);
+        }
+        sanitizer::report(subscriber, number, (&raw const data).cast());
     }
 }

@@ -2,12 +2,15 @@
 //! that programs are traced without a GPU. The library has the functions that the tracing library
 //! calls. It reports invented records on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`]
 //! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers
-//! until a forced flush. It reports invented calls of the driver, too: [`empty_cupti_call`].
+//! until a forced flush. It reports invented calls of the driver, too: [`empty_cupti_call`]. It is
+//! also a stand-in for the Compute Sanitizer API (`sanitizer`).
 
 mod calls;
+mod sanitizer;
 
 pub use calls::*;
 use calls::{Subscriber, driver_function, keep_subscriber};
+pub use sanitizer::*;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;

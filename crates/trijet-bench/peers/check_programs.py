@@ -1,6 +1,9 @@
 """The cost of `trijet check -- PROGRAM`, beside memcheck of compute-sanitizer, in one run.
 
-    check_programs.py TRIJET [NAME]...
+    check_programs.py TRIJET [--kernels] [NAME]...
+
+With --kernels, the accesses of kernels are recorded too, and three more columns are launches of kernels that were
+seen, launches of graphs that were seen, and the seconds of the verdict.
 
 TRIJET is the command. Needs PyTorch, CuPy, JAX, Numba, Triton, nvcc and compute-sanitizer. Each program prints the
 milliseconds of a step, after some steps that do not count. Prints CSV: program, milliseconds of a step alone
@@ -227,12 +230,13 @@ def measured(command, **options):
 
 
 def main():
-    trijet, only = sys.argv[1], sys.argv[2:]
+    trijet, kernels, only = sys.argv[1], "--kernels" in sys.argv, [one for one in sys.argv[2:] if one != "--kernels"]
     folder = tempfile.mkdtemp()
     with open(f"{folder}/copies.cu", "w") as file:
         file.write(COPIES)
     subprocess.run(["nvcc", "-arch=native", "-o", f"{folder}/copies", f"{folder}/copies.cu"], check=True)
-    print("program,alone_ms,checked_ms,memcheck_ms,checked_ratio,memcheck_ratio,errors,possible,kernels,without_addresses,graphs,unknown_graphs")
+    print("program,alone_ms,checked_ms,memcheck_ms,checked_ratio,memcheck_ratio,errors,possible,kernels,without_addresses,graphs,unknown_graphs"
+          + (",seen_kernels,seen_graphs,verdict_s" if kernels else ""))
     for name in [IN_CUDA, *PROGRAMS]:
         if only and name not in only:
             continue
@@ -242,13 +246,16 @@ def main():
         )
         before = measured(program(STEPS))[0]
         calls, verdict = f"{folder}/calls", f"{folder}/verdict"
-        checked = measured([trijet, "check", "-o", calls, "--overwrite", "--", *program(STEPS)])[0]
+        options = ["--kernels"] if kernels else []
+        checked = measured([trijet, "check", *options, "-o", calls, "--overwrite", "--", *program(STEPS)])[0]
         after = measured(program(STEPS))[0]
         memcheck = measured(["compute-sanitizer", "--tool", "memcheck", *program(STEPS_MEMCHECK)])[0]
+        begin = time.perf_counter()
         with open(verdict, "w") as file:
             subprocess.run([trijet, "check", calls, "--json"], stdout=file, stderr=subprocess.DEVNULL)
         with open(verdict) as file:
             processes = [one for one in json.loads(file.read() or '{"processes": []}')["processes"] if one["calls"]]
+        verdict_s = time.perf_counter() - begin
         count = lambda field: sum(len(one[field]) if isinstance(one[field], list) else one[field] for one in processes)
         times = [one for one in (before, after) if isinstance(one, float)]
         alone = min(times) if times else before
@@ -257,6 +264,8 @@ def main():
         cells = [f"{one:.3f}" if isinstance(one, float) else f'"{one}"' for one in cells]
         fields = ("errors", "possible", "kernels", "kernels_without_addresses", "graphs", "graphs_unknown")
         counts = [str(count(field)) for field in fields]
+        if kernels:
+            counts += [str(count(field)) for field in ("kernels_seen", "graphs_seen")] + [f"{verdict_s:.2f}"]
         print(",".join([f'"{name}"', *cells, ratio(checked), ratio(memcheck), *counts]), flush=True)
 
 

@@ -3,6 +3,7 @@
 use crate::file::{CallFile, Entry, FileError};
 use crate::judged::Judged;
 use crate::reader::{CallReader, Step};
+use crate::seen::SeenAccesses;
 use std::collections::BTreeSet;
 use trijet_ledger::base::ledger::{Engine, Op, Times};
 use trijet_ledger::base::units::Nanos;
@@ -53,7 +54,9 @@ pub fn excerpt(
     loop {
         let file = CallFile::new(rest)?;
         let mut found = Excerpt { ops: Vec::new(), numbers: Vec::new(), has_times: false };
-        let mut reader = CallReader::new(assume == Assume::DriverObserved);
+        let mut seen = SeenAccesses::default();
+        file.entries(|entry| seen.read(&entry))?;
+        let mut reader = CallReader::new(assume == Assume::DriverObserved, seen);
         let (mut number, mut time) = (0, None);
         rest = file.entries(|entry| {
             if let Entry::Time { begun, returned } = entry {

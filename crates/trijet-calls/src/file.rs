@@ -5,9 +5,10 @@
 //! several processes may be joined, each without the block that is cut.
 
 use std::fmt;
+use std::ops::Range;
 use trijet_cupti::call_file::{
-    ACCESS, CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, MAGIC,
-    NO_STACK, PER_THREAD, STACK, TIME, TROUBLE, VERSION,
+    ACCESS, CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, LAUNCHES,
+    MAGIC, NO_STACK, PER_THREAD, STACK, TIME, TOUCHED, TROUBLE, Touch, VERSION,
 };
 use trijet_cupti::file::HEAD_BYTES as BLOCK_HEAD_BYTES;
 
@@ -111,6 +112,17 @@ pub enum Entry<'a> {
         /// The number of the stack of calls, if it was recorded.
         stack: Option<u32>,
     },
+    /// The launches of kernels by the next call.
+    Launches(CallLaunches),
+    /// Accesses of one launch of a call.
+    Touched {
+        /// The number of the call in [`CallLaunches`].
+        call: u64,
+        /// The kind of the accesses, or the end of the launch.
+        what: Touch,
+        /// The ranges.
+        ranges: TouchedRanges<'a>,
+    },
     /// The time of the next call, launch or access.
     Time {
         /// The start of the call, in nanoseconds from the start of the recorder.
@@ -127,6 +139,31 @@ pub enum Entry<'a> {
         /// The number of calls that were lost.
         lost: u64,
     },
+}
+
+/// The launches of kernels by a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLaunches {
+    /// The number of the call.
+    pub call: u64,
+    /// The number of launches whose accesses are in the file, unless the process was killed.
+    pub captured: u32,
+    /// The number of launches whose accesses are not known.
+    pub missed: u32,
+}
+
+/// Ranges of bytes in a call file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TouchedRanges<'a>(&'a [u8]);
+
+impl TouchedRanges<'_> {
+    /// The ranges. None of them is empty.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let word = |bytes: &[u8], at| u64::from_le_bytes(number(bytes, at));
+        { self.0.chunks_exact(16) }
+            .map(move |pair| word(pair, 0)..word(pair, 8))
+            .filter(|range| !range.is_empty())
+    }
 }
 
 /// The bytes of a call file.
@@ -156,7 +193,8 @@ impl<'a> CallFile<'a> {
         if (tag, payload.len()) != HEADER || payload[..8] != MAGIC {
             return Err(wrong("the file does not begin as a call file"));
         }
-        if word(payload, 8) != VERSION {
+        // Later versions only have further kinds of blocks.
+        if !(1..=VERSION).contains(&word(payload, 8)) {
             return Err(wrong("the file has another version"));
         }
         Ok(Self { bytes: rest, process: word(payload, 12) })
@@ -254,6 +292,7 @@ fn entry(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
                 stack: (stack != NO_STACK).then_some(stack),
             }
         }
+        tag if tag == LAUNCHES.0 || tag == TOUCHED => return of_kernels(tag, payload),
         tag if tag == TIME.0 => {
             of_length(TIME.1)?;
             let time = |at| u64::from_le_bytes(number(payload, at));
@@ -267,6 +306,22 @@ fn entry(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
         }
         _ => return Err("a block has an unknown tag"),
     })
+}
+
+/// A block about the accesses of kernels.
+fn of_kernels(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
+    let least = if tag == TOUCHED { 12 } else { LAUNCHES.1 };
+    if payload.len() < least {
+        return Err("a block is shorter than its kind allows");
+    }
+    let call = u64::from_le_bytes(number(payload, 0));
+    if tag == TOUCHED {
+        let what = Touch::ALL.get(word(payload, 8) as usize);
+        let what = *what.ok_or("accesses of a launch have an unknown kind")?;
+        return Ok(Entry::Touched { call, what, ranges: TouchedRanges(&payload[12..]) });
+    }
+    let (captured, missed) = (word(payload, 8), word(payload, 12));
+    Ok(Entry::Launches(CallLaunches { call, captured, missed }))
 }
 
 fn call(payload: &[u8], words: usize) -> Call<'_> {

@@ -2,6 +2,7 @@
 
 use crate::file::{CallFile, FileError, whole_blocks};
 use crate::judged::{CheckedCalls, Judged};
+use crate::seen::SeenAccesses;
 use trijet_cupti::call_file::HEADER;
 use trijet_cupti::file::HEAD_BYTES;
 use trijet_ledger::check::Assume;
@@ -31,7 +32,7 @@ impl GrowingCalls {
     pub fn new(assume: Assume) -> Self {
         Self {
             assume,
-            checked: CheckedCalls::new(assume),
+            checked: CheckedCalls::new(assume, SeenAccesses::default()),
             process: None,
             rest: Vec::new(),
             entries: 0,

@@ -6,11 +6,12 @@
 //! access in place of a declared one, and so hide an error.
 
 use crate::file::{CallFile, Entry, FileError};
-use crate::reader::{CallReader, CallStack, Counts, Step};
+use crate::reader::{COPIES_OF_GRAPH, CallReader, CallStack, Counts, Step};
+use crate::seen::SeenAccesses;
 use std::collections::{BTreeMap, HashMap};
 use trijet_ledger::base::audience::Audience;
 use trijet_ledger::base::id::BlockId;
-use trijet_ledger::base::ledger::{Declared, HostStep, OpKind};
+use trijet_ledger::base::ledger::{Declared, HostStep, OpKind, StreamWork};
 use trijet_ledger::check::{Assume, CheckOptions, Checker, Finding, FindingClass, Names, Party};
 use trijet_ledger::profile::readable_name;
 
@@ -55,12 +56,19 @@ pub struct Judged {
     pub names: Names,
     /// The number of calls.
     pub calls: u64,
-    /// The number of launches of kernels, whose accesses were not seen.
+    /// The number of launches of kernels.
     pub kernels: u64,
-    /// The number of those without an address among their arguments.
+    /// The number of launches of kernels whose accesses were seen.
+    pub seen_kernels: u64,
+    /// The number of launches whose accesses were seen, but perhaps not their copies by tensor
+    /// maps, because no such copy of the process was seen.
+    pub kernels_without_maps: u64,
+    /// The number of launches that were not seen and have no address among their arguments.
     pub kernels_without_addresses: u64,
     /// The number of launches of graphs.
     pub graphs: u64,
+    /// The number of launches of graphs whose kernels were seen.
+    pub seen_graphs: u64,
     /// The number of launches of graphs with nodes that were not examined.
     pub unknown_graphs: u64,
     /// The number of waits of streams for values in memory. Each counts as a wait for all streams.
@@ -88,6 +96,12 @@ impl Judged {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.lost == Some(0) && self.troubles.is_empty()
+    }
+
+    /// Whether a party of an error is a kernel, whose accesses were therefore seen.
+    #[must_use]
+    pub fn is_seen(&self, party: &Party) -> bool {
+        matches!(party.kind, OpKind::Work(StreamWork::Kernel)) && party.label != COPIES_OF_GRAPH
     }
 
     /// The stack of calls of a party of a finding, if it was recorded.
@@ -149,7 +163,9 @@ pub fn judge(bytes: &[u8], assume: Assume) -> Result<Vec<Judged>, FileError> {
 
 /// Checks the calls of a process. Returns the bytes after them.
 fn process(file: CallFile<'_>, assume: Assume) -> Result<(Judged, &[u8]), FileError> {
-    let mut checked = CheckedCalls::new(assume);
+    let mut seen = SeenAccesses::default();
+    file.entries(|entry| seen.read(&entry))?;
+    let mut checked = CheckedCalls::new(assume, seen);
     let after = file.entries(|entry| checked.read(&entry))?;
     Ok((checked.finish(file.process, assume, 0), after))
 }
@@ -176,10 +192,10 @@ pub(crate) struct CheckedCalls {
 }
 
 impl CheckedCalls {
-    pub(crate) fn new(assume: Assume) -> Self {
+    pub(crate) fn new(assume: Assume, seen: SeenAccesses) -> Self {
         let options = CheckOptions::new().assume(assume).findings_max(FINDINGS_MAX);
         Self {
-            reader: CallReader::new(assume == Assume::DriverObserved),
+            reader: CallReader::new(assume == Assume::DriverObserved, seen),
             declared: Checker::new(options.clone()),
             possible: Checker::new(options),
             stacks: Vec::new(),
@@ -221,6 +237,7 @@ impl CheckedCalls {
             Entry::End { lost } => self.lost = Some(lost),
             Entry::Function { .. } | Entry::Context { .. } | Entry::Kernel { .. } => {}
             Entry::Call(_) | Entry::Launch { .. } | Entry::Access { .. } | Entry::Time { .. } => {}
+            Entry::Launches(_) | Entry::Touched { .. } => {}
         }
         let Self { reader, declared, possible, stacks, teller, tellers, .. } = self;
         reader.read(entry, &mut |step: Step| {
@@ -284,8 +301,11 @@ impl CheckedCalls {
         let Counts {
             calls,
             kernels,
+            seen_kernels,
+            kernels_without_maps,
             kernels_without_addresses,
             graphs,
+            seen_graphs,
             unknown_graphs,
             value_waits,
         } = self.reader.counts;
@@ -299,8 +319,11 @@ impl CheckedCalls {
             names,
             calls,
             kernels,
+            seen_kernels,
+            kernels_without_maps,
             kernels_without_addresses,
             graphs,
+            seen_graphs,
             unknown_graphs,
             value_waits,
             troubles: self.troubles,

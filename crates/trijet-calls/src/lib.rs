@@ -7,8 +7,10 @@
 //!
 //! - Copies, fills and frees declare what they read and write, so a conflict between them is an
 //!   error.
-//! - A kernel gets addresses as arguments, and its reads and writes are not seen. A conflict with
+//! - A kernel gets addresses as arguments. Unless its reads and writes were seen, a conflict with
 //!   an address among its arguments is possible, and no error.
+//! - With `trijet check --kernels`, the reads and writes of kernels are seen by their addresses,
+//!   and a conflict between them is an error.
 //!
 //! The order of streams, events, captures and waits of the host comes from the laws of the ledger.
 //! The calls of all host threads count as one sequence, in the order in which they returned: the
@@ -23,9 +25,10 @@ mod growing;
 mod judged;
 mod memory;
 mod reader;
+mod seen;
 mod streams;
 
 pub use excerpt::{Excerpt, excerpt};
-pub use file::{Call, CallFile, Entry, FileError};
+pub use file::{Call, CallFile, CallLaunches, Entry, FileError, TouchedRanges};
 pub use growing::GrowingCalls;
 pub use judged::{Judged, Possible, Stack, judge};

@@ -2,8 +2,9 @@
 
 use crate::accesses::Touched;
 use crate::captures::{GraphMemory, GraphWork, Graphs};
-use crate::file::{Call, Entry};
+use crate::file::{Call, CallLaunches, Entry};
 use crate::memory::{Allocated, Memory};
+use crate::seen::{SeenAccesses, SeenWork};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -41,12 +42,21 @@ pub(crate) struct Counts {
     pub(crate) kernels: u64,
     /// Kernels without an address among their arguments.
     pub(crate) kernels_without_addresses: u64,
+    /// Kernels whose accesses were seen.
+    pub(crate) seen_kernels: u64,
+    /// Those of them whose copies by tensor maps may not be among what was seen.
+    pub(crate) kernels_without_maps: u64,
     pub(crate) graphs: u64,
+    /// Launches of graphs whose kernels were seen.
+    pub(crate) seen_graphs: u64,
     /// Waits of streams for values in memory.
     pub(crate) value_waits: u64,
     /// Launches of graphs with nodes whose accesses are not known.
     pub(crate) unknown_graphs: u64,
 }
+
+/// The label of the entry with the copies and fills of a graph.
+pub(crate) const COPIES_OF_GRAPH: &str = "copies and fills of a graph";
 
 /// The only thread of the ledger: see the crate.
 const THREAD: u64 = 1;
@@ -79,13 +89,16 @@ pub(crate) struct CallReader {
     pub(crate) may_tell: bool,
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
     frees_wait: bool,
+    seen: SeenAccesses,
+    /// The launches of the next call.
+    launches: Option<CallLaunches>,
     pub(crate) counts: Counts,
     /// The allocation of each block: its size, the function that made it, and the stack.
     pub(crate) made: HashMap<u64, (u64, String, Option<u32>)>,
 }
 
 impl CallReader {
-    pub(crate) fn new(frees_wait: bool) -> Self {
+    pub(crate) fn new(frees_wait: bool, seen: SeenAccesses) -> Self {
         Self {
             functions: HashMap::new(),
             kernels: HashMap::new(),
@@ -101,6 +114,8 @@ impl CallReader {
             waits_for_any: HashMap::new(),
             may_tell: false,
             frees_wait,
+            seen,
+            launches: None,
             counts: Counts::default(),
             made: HashMap::new(),
         }
@@ -121,16 +136,20 @@ impl CallReader {
             Entry::Launch { call, kernel, stream } => {
                 self.counts.calls += 1;
                 self.launch(call, *kernel, *stream, add);
+                self.launches = None;
             }
             Entry::Call(call) => {
                 self.counts.calls += 1;
                 let name = self.functions.get(&call.function).cloned().unwrap_or_default();
                 self.call(call, &name, add);
+                self.launches = None;
             }
+            Entry::Launches(launches) => self.launches = Some(*launches),
             Entry::Access { address, is_write, stack } => {
                 self.host_access(*address, *is_write, *stack, add);
             }
             Entry::Time { .. }
+            | Entry::Touched { .. }
             | Entry::Stack { .. }
             | Entry::Command(_)
             | Entry::Trouble(_)
@@ -172,10 +191,39 @@ impl CallReader {
         let first = self.first_launches.get(&kernel);
         let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
         step.stack = step.stack.or(first.map(of_first));
-        step.possible = self.possible(&work.addresses);
+        match self.seen_work() {
+            Some(seen) => {
+                self.counts.seen_kernels += 1;
+                self.counts.kernels_without_maps += u64::from(seen.lacks_maps);
+                self.add_seen(&mut step, &seen, &work.addresses);
+            }
+            None => {
+                step.possible = self.possible(&work.addresses);
+                self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
+            }
+        }
         self.may_tell |= self.is_shared(&step.possible);
-        self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
         add(step);
+    }
+
+    /// The accesses of the kernels of the present call, if they were seen.
+    fn seen_work(&self) -> Option<SeenWork> {
+        self.seen.work(self.launches?)
+    }
+
+    /// Adds the accesses of kernels that were seen. If those by tensor maps may be missing, the
+    /// kernels may also access what their arguments name and what was not seen.
+    fn add_seen(&self, step: &mut Step, seen: &SeenWork, addresses: &[u64]) {
+        step.op.accesses = merged(self.accesses(&seen.touched, true));
+        step.possible = merged(self.accesses(&seen.touched, false));
+        step.op.declared = Declared::All;
+        if seen.lacks_maps {
+            step.op.declared = Declared::Nothing;
+            let is_seen =
+                |address: &u64| { seen.touched.iter() }.any(|one| one.range.contains(address));
+            let others: Vec<_> = addresses.iter().copied().filter(|one| !is_seen(one)).collect();
+            step.possible.extend(self.possible(&others));
+        }
     }
 
     /// The accesses that a kernel may make: of the first byte at each address. The number of bytes
@@ -412,7 +460,7 @@ impl CallReader {
         // Two entries, so that what copies declare is not mixed with what kernels may do.
         let on = self.streams.count(key, call.context);
         let mut copies = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
-        copies.op.label = Cow::Borrowed("copies and fills of a graph");
+        copies.op.label = Cow::Borrowed(COPIES_OF_GRAPH);
         copies.op.accesses = merged(self.accesses(&work.declared, true));
         copies.possible = merged(self.accesses(&work.declared, false));
         // Launches of one program follow each other (law A31).
@@ -424,7 +472,16 @@ impl CallReader {
             kernels.op.label = Cow::Borrowed("kernels of a graph");
             kernels.op.declared = Declared::Nothing;
             kernels.op.graph = Some(call.word(0));
-            kernels.possible = self.possible(&work.addresses);
+            match self.seen_work() {
+                Some(seen) => {
+                    self.counts.seen_graphs += 1;
+                    self.add_seen(&mut kernels, &seen, &work.addresses);
+                    if work.unknown > 0 {
+                        kernels.op.declared = Declared::Nothing;
+                    }
+                }
+                None => kernels.possible = self.possible(&work.addresses),
+            }
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
         }

@@ -6,11 +6,12 @@
 //! writes, or if the disk is full, the last block is incomplete, and the file has no [`END`].
 
 use crate::file::{start, text};
+use std::ops::Range;
 
 /// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJCALLS";
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The extension of the call file of a process.
 pub const EXTENSION: &str = "calls";
 
@@ -48,6 +49,40 @@ pub const ACCESS: (u8, usize) = (11, 16);
 /// The tag of the time of the next call, launch or access, and the length of its payload: the
 /// nanoseconds from the start of the recorder to the start of the call and to its return.
 pub const TIME: (u8, usize) = (12, 16);
+
+/// The tag of the launches of kernels by the next call, and the length of its payload: the number
+/// of the call in eight bytes, the number of launches whose accesses are [`TOUCHED`] blocks of the
+/// file, and the number of launches whose accesses are not known.
+pub const LAUNCHES: (u8, usize) = (13, 16);
+/// The tag of accesses of a launch, in any later place of the file. The payload is the number of
+/// the call in eight bytes, a [`Touch`] in four bytes, and two words for each range of bytes.
+pub const TOUCHED: u8 = 14;
+
+/// The meaning of a [`TOUCHED`] block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Granules of 256 bytes that the launch reads; at least a byte of each.
+    Read = 0,
+    /// The same for writes.
+    Write = 1,
+    /// Tensors that the launch reads: each range begins at the tensor, and has one byte.
+    MapRead = 2,
+    /// The same for writes.
+    MapWrite = 3,
+    /// The launch has no further blocks, and all of its accesses are known.
+    End = 4,
+    /// The launch has no further blocks, and accesses may be missing.
+    Cut = 5,
+}
+
+impl Touch {
+    /// All meanings, by their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::MapRead, Self::MapWrite, Self::End, Self::Cut];
+}
+
+/// Maximum number of ranges of a [`TOUCHED`] block.
+pub const RANGES_MAX: usize = 4000;
 
 /// The number of bytes of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
@@ -164,6 +199,26 @@ pub fn access(out: &mut Vec<u8>, address: u64, is_write: bool, stack: u32) {
     out.extend(address.to_le_bytes());
     out.extend(u32::from(is_write).to_le_bytes());
     out.extend(stack.to_le_bytes());
+}
+
+/// Appends the launches of the next call.
+pub fn launches(out: &mut Vec<u8>, call: u64, captured: u32, missed: u32) {
+    start(out, LAUNCHES.0, LAUNCHES.1);
+    out.extend(call.to_le_bytes());
+    out.extend(captured.to_le_bytes());
+    out.extend(missed.to_le_bytes());
+}
+
+/// Appends accesses of a launch. Ranges after [`RANGES_MAX`] are left out.
+pub fn touched(out: &mut Vec<u8>, call: u64, what: Touch, ranges: &[Range<u64>]) {
+    let ranges = &ranges[..ranges.len().min(RANGES_MAX)];
+    start(out, TOUCHED, 12 + 16 * ranges.len());
+    out.extend(call.to_le_bytes());
+    out.extend((what as u32).to_le_bytes());
+    for range in ranges {
+        out.extend(range.start.to_le_bytes());
+        out.extend(range.end.to_le_bytes());
+    }
 }
 
 /// Appends the end of the file.

@@ -21,18 +21,22 @@ mod host_memory;
 mod kernels;
 mod protection;
 mod python;
+mod source;
 mod stack;
+mod touches;
 mod writer;
 
-use crate::api::{ANOTHER_SUBSCRIBER, Api, CuptiApi};
+use crate::api::Api;
 use crate::call_file::{self, Head, NO_STACK, NOT_READY, PER_THREAD};
 use crate::disk::Disk;
-use crate::opening::{command, usable};
+use crate::opening::command;
 use crate::{signal, system};
 use arguments::{CallbackData, LaunchArguments};
-use functions::{Argument, FUNCTIONS, LaunchForm, Recorded, find};
+use functions::{Argument, FUNCTIONS, LaunchForm, Recorded};
 use host_memory::{HostMemory, MemoryEffect, effect};
 use kernels::Kernel;
+use source::CallSource;
+pub use source::KERNELS;
 use stack::HostStack;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -42,6 +46,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use trijet_sanitizer::capture::AccessHooks;
 
 /// The environment variable that names the folder for the call files of processes.
 pub const CALLS: &str = "TRIJET_CALLS";
@@ -50,8 +55,6 @@ pub const CALLS: &str = "TRIJET_CALLS";
 /// children also have the variables.
 pub const ONLY: &str = "TRIJET_CALLS_PROCESS";
 
-/// An upper limit of the numbers of the functions of the driver in CUPTI.
-const NUMBERS_MAX: u32 = 4096;
 /// Maximum number of bytes of calls that wait for the writer.
 const STAGED_MAX: usize = 64 << 20;
 /// Maximum number of bytes of a block and its time.
@@ -74,11 +77,8 @@ thread_local! {
 
 #[derive(Debug)]
 struct CallRecorder {
-    api: CuptiApi,
+    source: CallSource,
     process: u32,
-    /// The function of [`FUNCTIONS`] with each number of CUPTI, and whether its default stream is
-    /// the one of the thread.
-    by_number: Vec<Option<(u16, bool)>>,
     /// The effect of each function of [`FUNCTIONS`] on page-locked memory.
     effects: Vec<MemoryEffect>,
     host_memory: Mutex<HostMemory>,
@@ -164,7 +164,7 @@ fn start(folder: PathBuf) {
     let mut first = Vec::new();
     call_file::header(&mut first, std::process::id());
     call_file::command(&mut first, &command());
-    let found = usable();
+    let found = CallSource::open(HOOKS);
     if let Err(trouble) = &found {
         call_file::trouble(&mut first, trouble);
     }
@@ -173,13 +173,13 @@ fn start(folder: PathBuf) {
     }
     let Ok(mut disk) = Disk::create(folder, call_file::EXTENSION, &first) else { return };
     let mut words = Vec::new();
-    if let Ok((api, _)) = found {
+    if let Ok(source) = found {
         // Not at the first launch: a launch may come from inside the loader.
         kernels::prepare();
         python::prepare();
         clock::start();
-        let recorder = RECORDER.get_or_init(|| CallRecorder::new(api));
-        if recorder.subscribe(&mut words) {
+        let recorder = RECORDER.get_or_init(|| CallRecorder::new(source));
+        if recorder.source.subscribe(called, &mut words) {
             // Without an exit handler, the calls of the last moments are lost.
             let _registered = system::at_exit(ended);
             recorder.list().staged.extend(words);
@@ -192,12 +192,10 @@ fn start(folder: PathBuf) {
 }
 
 impl CallRecorder {
-    fn new(api: CuptiApi) -> Self {
-        let of = |number| find(api.function(Api::Driver, number)?.to_str().ok()?);
+    fn new(source: CallSource) -> Self {
         Self {
-            api,
+            source,
             process: std::process::id(),
-            by_number: (0..NUMBERS_MAX).map(of).collect(),
             effects: FUNCTIONS.iter().map(effect).collect(),
             host_memory: Mutex::new(HostMemory::new(signal::page_bytes())),
             driver_code: stack::driver_code(),
@@ -215,55 +213,13 @@ impl CallRecorder {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to CUPTI, and asks for a callback at each function. Returns whether CUPTI
-    /// accepted it. Appends the reason to `words` if not.
-    fn subscribe(&self, words: &mut Vec<u8>) -> bool {
-        let mut subscriber: *mut c_void = std::ptr::null_mut();
-        let code = self.api.subscribe.map_or(1, |call| {
-            // SAFETY: the call writes the local variable. `called` is mapped until the process
-            // ends. False if this library is unloaded before. The driver never unloads it.
-            unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
-        });
-        match code {
-            0 => {}
-            ANOTHER_SUBSCRIBER => {
-                call_file::trouble(
-                    words,
-                    "another tool in this process, such as a profiler, has subscribed to CUPTI",
-                );
-                return false;
-            }
-            code => {
-                let words_of = format!("CUPTI refused a subscription: error {code}");
-                call_file::trouble(words, &words_of);
-                return false;
-            }
-        }
-        let mut refused = 0;
-        for (number, function) in (0..).zip(&self.by_number) {
-            if function.is_some()
-                && let Some(call) = self.api.callback
-            {
-                // SAFETY: the subscriber is the one that CUPTI has just made. CUPTI has named the
-                // number itself, and refuses an unknown one.
-                let code = unsafe { call(1, subscriber, Api::Driver.domain(), number) };
-                refused += u32::from(code != 0);
-            }
-        }
-        if refused > 0 {
-            let words_of = format!("CUPTI refused callbacks for {refused} functions");
-            call_file::trouble(words, &words_of);
-        }
-        true
-    }
-
-    /// Takes a callback of CUPTI.
+    /// Takes the start or the return of a call of the driver.
     fn take(&self, number: u32, data: CallbackData) {
         if data.is_start() {
             BEGUN.set(clock::now());
         }
-        let Some(Some((index, per_thread))) = self.by_number.get(number as usize) else { return };
-        let function = &FUNCTIONS[usize::from(*index)];
+        let Some((index, per_thread)) = self.source.function(number, data) else { return };
+        let function = &FUNCTIONS[usize::from(index)];
         let wanted = match function.recorded {
             Recorded::AtStart | Recorded::Unload => data.is_start(),
             Recorded::AtReturn | Recorded::Launch(_) | Recorded::Batch(_) => !data.is_start(),
@@ -283,11 +239,11 @@ impl CallRecorder {
             return self.host_memory().open_all();
         }
         let head = Head {
-            function: *index,
-            flags: if *per_thread { PER_THREAD } else { 0 },
+            function: index,
+            flags: if per_thread { PER_THREAD } else { 0 },
             code,
             thread: thread_number(),
-            context: data.context_number(),
+            context: self.source.context_number(data),
             stack: NO_STACK,
         };
         self.note_context(head.context, data.context());
@@ -315,7 +271,11 @@ impl CallRecorder {
     fn call(&self, head: Head, data: CallbackData, types: &[Argument]) {
         let mut words = Vec::with_capacity(8);
         data.arguments().words(types, head.code == 0 && !data.is_start(), &mut words);
-        self.append(|out| call_file::call(out, &head, &words));
+        let launches = self.source.launches();
+        self.append(|out| {
+            launches.note(out);
+            call_file::call(out, &head, &words);
+        });
         let effect = self.effects[usize::from(head.function)];
         // A capture that became invalid ends with an error.
         if effect != MemoryEffect::None && (head.code == 0 || effect == MemoryEffect::EndCapture) {
@@ -373,7 +333,11 @@ impl CallRecorder {
         let (number, is_first) = self.kernel(&launch, &mut words);
         let stack = if is_first { self.stack(stack::here()) } else { NO_STACK };
         let head = Head { stack, ..head };
-        self.append(|out| call_file::launch(out, &head, number, launch.stream, &words));
+        let launches = self.source.launches();
+        self.append(|out| {
+            launches.note(out);
+            call_file::launch(out, &head, number, launch.stream, &words);
+        });
         let stream = host_memory::key(launch.stream, &head);
         if stream.is_legacy() {
             self.host_memory().work(stream);
@@ -422,12 +386,7 @@ impl CallRecorder {
         if context.is_null() || self.list().contexts.contains(&number) {
             return;
         }
-        let mut device = 0;
-        if let Some(call) = self.api.device {
-            // SAFETY: the context is the current one of this thread, which is inside a call. The
-            // call writes the local variable. If CUPTI refuses, the device counts as the first.
-            unsafe { call(context, &raw mut device) };
-        }
+        let device = self.source.device(context);
         let mut list = self.list();
         if list.contexts.insert(number) {
             call_file::context(&mut list.staged, number, device);
@@ -479,6 +438,39 @@ extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_
     IS_INSIDE.set(false);
 }
 
+/// The functions that the capture of accesses calls.
+const HOOKS: AccessHooks = AccessHooks {
+    call: sanitizer_called,
+    touched: |call, touched| guarded(|| with_recorder(|one| one.append_touched(call, touched))),
+    trouble: |words| guarded(|| with_recorder(|one| one.append_trouble(words))),
+};
+
+fn with_recorder(body: impl FnOnce(&CallRecorder)) {
+    if let Some(recorder) = RECORDER.get() {
+        body(recorder);
+    }
+}
+
+/// Takes the start or the return of a call of the driver from the Compute Sanitizer API. Returns
+/// whether the function is recorded.
+fn sanitizer_called(number: u32, data: *const c_void) -> bool {
+    if IS_INSIDE.replace(true) {
+        return true;
+    }
+    // SAFETY: the library's structure for a call of the driver has the fields that are read, up to
+    // the context, at the offsets of CUPTI's structure.
+    let data = unsafe { CallbackData::new(data) };
+    let mut is_recorded = true;
+    guarded(|| {
+        with_recorder(|recorder| {
+            recorder.take(number, data);
+            is_recorded = recorder.source.function(number, data).is_some();
+        });
+    });
+    IS_INSIDE.set(false);
+    is_recorded
+}
+
 /// The handler that runs at the exit of the process.
 extern "C" fn ended() {
     // A signal handler that calls `exit` may have interrupted the recorder on this thread, which
@@ -491,6 +483,7 @@ extern "C" fn ended() {
             if protection::has_accesses() {
                 recorder.append_accesses();
             }
+            recorder.source.finish();
             recorder.end();
         }
     });

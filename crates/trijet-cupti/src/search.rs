@@ -11,6 +11,8 @@ pub struct Names {
     pub variable: &'static str,
     /// The file names of the library. Names with a version come first.
     pub files: &'static [&'static str],
+    /// The folders of the library below the folder of a toolkit.
+    pub toolkit: &'static [&'static str],
     /// The folders of the library's Python wheels, below a `site-packages` folder.
     pub wheels: &'static [&'static str],
 }
@@ -19,12 +21,25 @@ pub struct Names {
 pub const CUPTI: Names = Names {
     variable: "TRIJET_LIBCUPTI",
     files: &["libcupti.so.13", "libcupti.so.12", "libcupti.so"],
+    toolkit: &["lib64", "extras/CUPTI/lib64"],
     wheels: &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
 };
 
+/// The names of the Compute Sanitizer API.
+pub const SANITIZER: Names = Names {
+    variable: "TRIJET_LIBSANITIZER",
+    files: &["libsanitizer-public.so"],
+    toolkit: &["compute-sanitizer", "extras/compute-sanitizer", "extras/Sanitizer"],
+    wheels: &["nvidia/cu13/compute-sanitizer", "nvidia/cu13/lib", "nvidia/cuda_sanitizer_api/lib"],
+};
+
 /// The names of the driver.
-pub const DRIVER: Names =
-    Names { variable: "TRIJET_LIBCUDA", files: &["libcuda.so.1", "libcuda.so"], wheels: &[] };
+pub const DRIVER: Names = Names {
+    variable: "TRIJET_LIBCUDA",
+    files: &["libcuda.so.1", "libcuda.so"],
+    toolkit: &["lib64"],
+    wheels: &[],
+};
 
 impl Names {
     /// The files to try, in the order of the result. If the environment names a file, this file is
@@ -39,8 +54,7 @@ impl Names {
         let mut found: Vec<PathBuf> = self.files.iter().map(PathBuf::from).collect();
         let toolkit = std::env::var_os("CUDA_HOME").map_or("/usr/local/cuda".into(), PathBuf::from);
         for name in self.files {
-            found.push(toolkit.join("lib64").join(name));
-            found.push(toolkit.join("extras/CUPTI/lib64").join(name));
+            found.extend(self.toolkit.iter().map(|folder| toolkit.join(folder).join(name)));
         }
         for site in site_packages() {
             for folder in self.wheels {

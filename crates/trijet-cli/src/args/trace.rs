@@ -148,6 +148,11 @@ pub(crate) struct CheckOptions {
     /// or the calls of a program, as `trijet check -o FILE -- PROGRAM` writes them.
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     pub(crate) file: Option<PathBuf>,
+    /// Also record which memory each kernel of the program reads and writes, so that conflicts
+    /// between kernels are errors. Needs the Compute Sanitizer API of the CUDA toolkit or of the
+    /// package nvidia-cuda-sanitizer-api, and makes kernels take many times as long.
+    #[arg(long, requires = "command")]
+    pub(crate) kernels: bool,
     /// Save the calls of the program to this file, to check them again without the program. A file
     /// named `.html` becomes a page with the findings and the calls around them.
     #[arg(short, long, value_name = "FILE")]

@@ -124,7 +124,8 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
 /// The texts of the findings in a program, and whether each is an error.
 pub(crate) fn of_program(judged: &Judged) -> Vec<(String, bool)> {
     let text = |finding: &Finding, level| process::whole_text(judged, finding, level);
-    let errors = judged.errors.iter().map(|one| (text(one, FindingLevel::Declared), true));
+    let errors =
+        { judged.errors.iter() }.map(|one| (text(one, FindingLevel::of_error(judged, one)), true));
     let possible = judged.possible.iter();
     let possible = possible.map(|one| (text(&one.finding, FindingLevel::Possible), false));
     let more = judged.more > 0;

@@ -11,6 +11,9 @@ pub(crate) const ALL: &[Test] = &[
     ("a_conflict_with_an_argument_of_a_kernel_is_possible", possible),
     ("a_conflict_with_a_stream_that_waits_for_a_value_is_possible", value_before),
     ("a_graph_accesses_what_was_captured", graph),
+    ("conflicts_of_kernels_that_were_seen_are_errors", seen_kernels),
+    ("kernels_that_could_not_be_seen_are_counted_and_make_no_error", unseen_kernels),
+    ("a_check_of_kernels_without_their_library_has_no_verdict", no_sanitizer),
     ("the_text_of_a_verdict_names_both_calls_and_the_memory", text),
     ("a_page_has_the_findings_with_the_calls_around_them", page),
     ("a_program_is_judged_by_what_it_did_before_it_ended", ended),
@@ -124,6 +127,68 @@ fn possible() {
     assert_eq!(found.classes("possible"), [""; 0], "{}", found.process);
     let found = checked("kernel-between");
     assert_eq!(found.classes("errors"), ["RACE/RAW"], "{}", found.process);
+}
+
+/// With `--kernels`, what kernels access is known by its addresses.
+fn seen_kernels() {
+    let cases: [(&str, &[&str], &[&str], u64); 8] = [
+        ("seen-kernels", &["RACE/RAW"], &[], 2),
+        ("seen-kernels-follow", &[], &[], 2),
+        // Both use a granule of 256 bytes, and perhaps not the same bytes of it.
+        ("seen-neighbours", &[], &["RACE/WAW"], 2),
+        ("seen-part", &[], &[], 1),
+        ("seen-graph", &["RACE/RAW"], &[], 1),
+        ("seen-graph-follows", &[], &[], 1),
+        ("many-seen-kernels", &["RACE/RAW"], &[], 6001),
+        ("captured-kernel", &["RACE/WAW"], &[], 2),
+    ];
+    for (program, errors, possible, seen) in cases {
+        let found = checked_with(&["--json", "--kernels"], program);
+        assert_eq!(found.process["troubles"], serde_json::json!([]), "{program}");
+        assert_eq!(found.process["kernels_seen"], seen, "{program}: {}", found.process);
+        assert_eq!(found.classes("errors"), errors, "{program}: {}", found.process);
+        // The edges of a finding that is an error are no finding of their own.
+        assert_eq!(found.classes("possible"), possible, "{program}: {}", found.process);
+        for error in found.process["errors"].as_array().unwrap() {
+            assert_eq!(error["level"], "seen", "{program}: {error}");
+        }
+    }
+    let found = checked_with(&["--json", "--kernels"], "seen-graph");
+    assert_eq!(found.process["graphs_seen"], 1, "{}", found.process);
+    assert_eq!(checked("seen-kernels").classes("errors"), [""; 0]);
+}
+
+/// Whatever fails in the library, the program goes on, and its kernels count as not seen.
+fn unseen_kernels() {
+    for fault in ["memory", "patches", "launch", "read"] {
+        let place = Place::new();
+        let mut command = place.checking(&["--json", "--kernels"], "seen-kernels");
+        let output = command.env("EMPTY_SANITIZER", fault).output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let process = &json["processes"][0];
+        assert_eq!(
+            (&process["kernels"], &process["kernels_seen"]),
+            (&2.into(), &0.into()),
+            "{fault}"
+        );
+        assert_eq!(process["errors"], serde_json::json!([]), "{fault}: {process}");
+        assert_eq!(process["possible"][0]["class"], "RACE/RAW", "{fault}: {process}");
+        let is_told = !process["troubles"].as_array().unwrap().is_empty();
+        assert_eq!(is_told, matches!(fault, "memory" | "patches"), "{fault}: {process}");
+    }
+}
+
+/// Without the library, or beside another tool, the program runs and nothing is judged.
+fn no_sanitizer() {
+    for (variable, value) in [("EMPTY_SANITIZER", "subscribe"), ("TRIJET_LIBSANITIZER", "/none")] {
+        let place = Place::new();
+        let mut command = place.checking(&["--json", "--kernels"], "seen-kernels");
+        let output = command.env(variable, value).output().unwrap();
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{json}");
+        let trouble = json["processes"][0]["troubles"][0].as_str().unwrap();
+        assert!(trouble.contains("Compute Sanitizer API"), "{trouble}");
+    }
 }
 
 /// Work in a capture is work of each launch of the graph, and of no stream.

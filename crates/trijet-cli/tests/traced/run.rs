@@ -44,6 +44,7 @@ impl Place {
             .env("TMPDIR", self.path("tmp"))
             .env("TRIJET_LIBCUDA", empty_driver())
             .env("TRIJET_LIBCUPTI", library("libempty_cupti.so"))
+            .env("TRIJET_LIBSANITIZER", library("libempty_cupti.so"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -2,7 +2,7 @@
 
 use super::functions::{Argument, LaunchForm};
 use crate::call_file::WORDS_MAX;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 
 /// The fields of `CUpti_CallbackData` that are read, by their offsets in bytes. The offsets are
 /// equal in all versions of the header from CUDA 11 to 13.5.
@@ -40,6 +40,14 @@ impl CallbackData {
         }
         // SAFETY: after the call, CUPTI passes the address of its result, a `CUresult`.
         unsafe { code.read() }
+    }
+
+    /// The name of the function.
+    pub(super) fn function(self) -> Option<&'static CStr> {
+        let name: *const c_char = self.field(8);
+        // SAFETY: the name is a terminated, static string of the library, or null. False after the
+        // library is unloaded, which never happens.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
     }
 
     /// The handle of the current context. Null if there is none.

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 type NameOf = unsafe extern "C" fn(*mut *const c_char, *const c_void) -> c_int;
 type LayoutOf = unsafe extern "C" fn(*const c_void, usize, *mut usize, *mut usize) -> c_int;
 
+type DeviceOf = unsafe extern "C" fn(*mut c_int) -> c_int;
+
 /// Maximum number of arguments of a kernel. A kernel has at most 32 KiB of them.
 const ARGUMENTS_MAX: usize = 4096;
 
@@ -18,6 +20,7 @@ const ARGUMENTS_MAX: usize = 4096;
 struct Describers {
     names: [Option<NameOf>; 2],
     layouts: [Option<LayoutOf>; 2],
+    device: Option<DeviceOf>,
 }
 
 /// A kernel of the program.
@@ -48,10 +51,22 @@ fn find() -> Option<Describers> {
     let name = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<NameOf>>(symbol) };
     // SAFETY: as for `name`.
     let layout = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<LayoutOf>>(symbol) };
+    // SAFETY: as for `name`.
+    let device = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<DeviceOf>>(symbol) };
     Some(Describers {
+        device: device(symbol(c"cuCtxGetDevice")),
         names: [name(symbol(c"cuFuncGetName")), name(symbol(c"cuKernelGetName"))],
         layouts: [layout(symbol(c"cuFuncGetParamInfo")), layout(symbol(c"cuKernelGetParamInfo"))],
     })
+}
+
+/// The number of the device of the current context of this thread.
+pub(super) fn present_device() -> Option<u32> {
+    let call = describers()?.device?;
+    let mut device = 0;
+    // SAFETY: the call writes the local variable. It waits for nothing.
+    let code = unsafe { call(&raw mut device) };
+    u32::try_from(device).ok().filter(|_| code == 0)
 }
 
 /// Describes the kernel with this handle. Must be called without a lock: the driver may call back.

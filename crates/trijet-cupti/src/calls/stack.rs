@@ -10,7 +10,8 @@ pub(super) const FRAMES: usize = 20;
 const GO_ON: c_int = 0;
 const ENOUGH: c_int = 5;
 /// The libraries whose frames are left out.
-const LEFT_OUT: [&str; 5] = ["libtrijet_", "libcupti", "libcuda.so", "libcudart", "libempty_cupti"];
+const LEFT_OUT: [&str; 6] =
+    ["libtrijet_", "libcupti", "libsanitizer-", "libcuda.so", "libcudart", "libempty_cupti"];
 
 #[repr(C)]
 struct SymbolInfo {

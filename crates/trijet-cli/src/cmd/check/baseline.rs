@@ -21,11 +21,31 @@ const VERSION: u64 = 1;
 /// Maximum number of functions of a stack that a key has.
 const CALLERS_MAX: usize = 2;
 
-/// Whether calls declare both accesses of a finding, or one is only possible.
+/// How the accesses of a finding are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FindingLevel {
+    /// An access of a kernel was seen by its addresses.
+    Seen,
+    /// Calls declare both accesses.
     Declared,
+    /// One of them is only possible.
     Possible,
+}
+
+impl FindingLevel {
+    /// The level of an error.
+    pub(super) fn of_error(one: &Judged, error: &Finding) -> Self {
+        let is_seen = error.first.iter().chain([&error.second]).any(|party| one.is_seen(party));
+        if is_seen { Self::Seen } else { Self::Declared }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Seen => "seen",
+            Self::Declared => "declared",
+            Self::Possible => "possible",
+        }
+    }
 }
 
 /// A finding of a baseline.
@@ -126,10 +146,7 @@ impl Baseline {
 
 /// The key of a finding.
 pub(super) fn key(one: &Judged, finding: &Finding, level: FindingLevel) -> String {
-    let level = match level {
-        FindingLevel::Declared => "declared",
-        FindingLevel::Possible => "possible",
-    };
+    let level = level.word();
     let call = |party: &Party| {
         let from = one.stack(party).and_then(callers);
         from.map_or_else(|| party.label.to_string(), |from| format!("{} from {from}", party.label))

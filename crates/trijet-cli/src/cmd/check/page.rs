@@ -43,7 +43,8 @@ pub(super) fn write(
         return Err(Error::new(ErrorKind::Io, "write the page", cause));
     };
     let note = |finding: &Finding, level| note(&excerpt, finding, whole_text(one, finding, level));
-    let errors = one.errors.iter().map(|finding| note(finding, FindingLevel::Declared));
+    let errors =
+        { one.errors.iter() }.map(|finding| note(finding, FindingLevel::of_error(one, finding)));
     let further = one.possible.iter().map(|one| note(&one.finding, FindingLevel::Possible));
     let times = match excerpt.has_times {
         true => {

@@ -43,8 +43,8 @@ pub(super) fn sorted(mut judged: Judged, baseline: &mut Baseline) -> Sorted {
             true
         }
     };
-    let errors =
-        judged.errors.iter().map(|one| is_listed(&key(&judged, one, FindingLevel::Declared)));
+    let errors = { judged.errors.iter() }
+        .map(|one| is_listed(&key(&judged, one, FindingLevel::of_error(&judged, one))));
     let errors: Vec<_> = errors.collect();
     let possible = judged.possible.iter();
     let possible =
@@ -73,7 +73,7 @@ pub(super) fn text(sorted: &Sorted, only: Option<OnlyFindings>) -> String {
     let mut text = format!("process {}: {}\n", one.process, one.command);
     for finding in &one.errors {
         text += &finding.text(&one.names);
-        text += &beside(finding, FindingLevel::Declared);
+        text += &beside(finding, FindingLevel::of_error(one, finding));
         text.push('\n');
     }
     for found in one.possible.iter().take(POSSIBLE_MAX) {
@@ -103,7 +103,7 @@ pub(super) fn text(sorted: &Sorted, only: Option<OnlyFindings>) -> String {
 /// The text of a finding with the lines beside it.
 pub(super) fn whole_text(one: &Judged, finding: &Finding, level: FindingLevel) -> String {
     let words = match level {
-        FindingLevel::Declared => finding.text(&one.names),
+        FindingLevel::Declared | FindingLevel::Seen => finding.text(&one.names),
         FindingLevel::Possible => possible(one, finding),
     };
     words + &beside(one, finding)
@@ -154,29 +154,22 @@ fn summary(sorted: &Sorted) -> String {
                 }
                 _ => "a documented CUDA edge",
             };
-            format!(
-                "every conflict among the copies, fills and frees of this run is ordered by {edge}\n"
-            )
+            let what = match one.seen_kernels + one.seen_graphs {
+                0 => "copies, fills and frees of this run",
+                _ => "copies, fills, frees and seen kernels of this run",
+            };
+            format!("every conflict among the {what} is ordered by {edge}\n")
         }
         (0, false) => "no error in what was recorded, which is not the whole run\n".to_owned(),
         (errors, _) => format!("{}\n", counted(errors, "error")),
     };
-    let kernels = counted(one.kernels, "launch");
-    let kernels = kernels.replace("launchs", "launches");
-    let _infallible = writeln!(
-        text,
-        "{} recorded; what {kernels} of kernels read and write was not seen ({} without an address \
-         among the arguments); {}",
-        counted(one.calls, "call"),
-        one.kernels_without_addresses,
-        counted(one.possible.len() as u64, "possible conflict"),
-    );
+    text += &what_was_seen(one);
     if one.unknown_graphs > 0 {
         let _infallible = writeln!(
             text,
             "{} of {} of graphs have nodes that were not examined",
             one.unknown_graphs,
-            counted(one.graphs, "launch").replace("launchs", "launches"),
+            launches(one.graphs),
         );
     }
     if one.value_waits > 0 {
@@ -200,6 +193,37 @@ fn summary(sorted: &Sorted) -> String {
     text
 }
 
+/// `1 launch`, `2 launches`.
+fn launches(count: u64) -> String {
+    counted(count, "launch").replace("launchs", "launches")
+}
+
+/// The lines about the calls, and about the kernels that were seen and those that were not.
+fn what_was_seen(one: &Judged) -> String {
+    let calls = counted(one.calls, "call");
+    let possible = counted(one.possible.len() as u64, "possible conflict");
+    let unseen = one.kernels - one.seen_kernels;
+    let mut text = format!(
+        "{calls} recorded; what {} of kernels read and write was not seen ({} without an address \
+         among the arguments); {possible}\n",
+        launches(unseen),
+        one.kernels_without_addresses,
+    );
+    if one.seen_kernels + one.seen_graphs > 0 {
+        let _infallible = writeln!(
+            text,
+            "{} of kernels and {} of graphs were seen, in parts of 256 bytes",
+            launches(one.seen_kernels),
+            launches(one.seen_graphs),
+        );
+    }
+    if one.kernels_without_maps > 0 && !one.possible.is_empty() {
+        text += "no copy by a tensor map was seen; the Compute Sanitizer API shows them from version \
+                 13.3 on, so addresses among the arguments that were not seen count as possible\n";
+    }
+    text
+}
+
 pub(super) fn process_json(sorted: &Sorted) -> Value {
     let one = &sorted.judged;
     let finding = |finding: &Finding, level| {
@@ -211,9 +235,10 @@ pub(super) fn process_json(sorted: &Sorted) -> Value {
         value["stacks"] = json!([frames(finding.first.as_ref()), frames(Some(&finding.second))]);
         value["origin"] = one.origin(finding).into();
         value["key"] = key(one, finding, level).into();
+        value["level"] = level.word().into();
         value
     };
-    let errors = one.errors.iter().map(|one| finding(one, FindingLevel::Declared));
+    let errors = one.errors.iter().map(|error| finding(error, FindingLevel::of_error(one, error)));
     let accepted = sorted.accepted.iter().map(BaselineEntry::json);
     let possible = one.possible.iter().map(|found| {
         let mut value = finding(&found.finding, FindingLevel::Possible);
@@ -231,8 +256,11 @@ pub(super) fn process_json(sorted: &Sorted) -> Value {
         "accepted": accepted.collect::<Vec<_>>(),
         "calls": one.calls,
         "kernels": one.kernels,
+        "kernels_seen": one.seen_kernels,
+        "kernels_without_tensor_copies": one.kernels_without_maps,
         "kernels_without_addresses": one.kernels_without_addresses,
         "graphs": one.graphs,
+        "graphs_seen": one.seen_graphs,
         "graphs_unknown": one.unknown_graphs,
         "value_waits": one.value_waits,
         "calls_lost": one.lost,

@@ -15,6 +15,8 @@ pub(crate) enum Injected {
     Trace,
     /// The calls of the driver, for `trijet check`.
     Calls,
+    /// The same, and the memory that kernels access.
+    CallsAndKernels,
 }
 
 impl Injected {
@@ -22,7 +24,7 @@ impl Injected {
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Trace => "trace",
-            Self::Calls => "check",
+            Self::Calls | Self::CallsAndKernels => "check",
         }
     }
 
@@ -30,7 +32,7 @@ impl Injected {
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::Trace => RECORDINGS,
-            Self::Calls => CALLS,
+            Self::Calls | Self::CallsAndKernels => CALLS,
         }
     }
 
@@ -38,7 +40,7 @@ impl Injected {
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::Trace => disk::EXTENSION,
-            Self::Calls => call_file::EXTENSION,
+            Self::Calls | Self::CallsAndKernels => call_file::EXTENSION,
         }
     }
 }

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind as Io};
 use std::process::{Command, ExitCode, ExitStatus};
 use trijet::{Error, ErrorKind, Result};
+use trijet_cupti::calls::KERNELS;
 use trijet_io::shown;
 
 /// The environment variable that tells NVTX which library to load.
@@ -56,6 +57,9 @@ impl Run {
         let mut command = Command::new(program);
         command.args(arguments).env(injected.variable(), folder.path());
         command.env(INJECTION, folder.library());
+        if injected == Injected::CallsAndKernels {
+            command.env(KERNELS, "1");
+        }
         // A tool for the ranges alone, which the user has chosen, gets them.
         if injected == Injected::Trace && std::env::var_os(RANGES_INJECTION).is_none() {
             command.env(RANGES_INJECTION, folder.library());

@@ -36,16 +36,19 @@ impl Library {
             Self::Driver => Names {
                 variable: "TRIJET_LIBCUDA",
                 files: &["libcuda.so.1", "libcuda.so"],
+                toolkit: &["lib64"],
                 wheels: &[],
             },
             Self::Nvrtc => Names {
                 variable: "TRIJET_LIBNVRTC",
                 files: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+                toolkit: &["lib64"],
                 wheels: &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
             },
             Self::Nccl => Names {
                 variable: "TRIJET_LIBNCCL",
                 files: &["libnccl.so.2", "libnccl.so"],
+                toolkit: &["lib64"],
                 wheels: &["nvidia/nccl/lib"],
             },
             Self::Cupti => trijet_cupti::search::CUPTI,

@@ -1,0 +1,143 @@
+//! The accesses of kernels that were seen by their addresses.
+//!
+//! A file has them after the calls, because they are read when the kernels are complete. So they
+//! are collected before the calls are judged.
+//!
+//! An access is seen as a granule of 256 bytes: the launch accessed at least one byte of it. If a
+//! launch accesses several granules in a row, the bytes from the end of the first one to the start
+//! of the last one count as accessed. The rest counts as possible: two launches that access
+//! different bytes of one granule do not conflict.
+
+use crate::accesses::Touched;
+use crate::file::{CallLaunches, Entry};
+use std::collections::HashMap;
+use std::ops::Range;
+use trijet_cupti::call_file::Touch;
+use trijet_ledger::base::ledger::{Mode, Place};
+
+/// The number of bytes of a granule.
+const GRANULE: u64 = 256;
+/// Maximum number of ranges of all calls that are kept. Further launches count as not seen.
+const RANGES_MAX: usize = 1 << 25;
+
+/// The accesses of the launches of a call.
+#[derive(Debug, Clone, Default)]
+struct SeenCall {
+    /// The number of launches whose accesses ended.
+    ended: u32,
+    is_cut: bool,
+    ranges: Vec<(Range<u64>, Mode)>,
+    /// The first byte of each tensor that was accessed by a tensor map.
+    tensors: Vec<(Range<u64>, Mode)>,
+}
+
+/// The accesses of all calls of a process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SeenAccesses {
+    calls: HashMap<u64, SeenCall>,
+    kept: usize,
+    /// Whether a copy by a tensor map was seen. The Compute Sanitizer API shows them from version
+    /// 13.3 on, and has no function that tells its version.
+    sees_maps: bool,
+}
+
+/// The accesses of the launches of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SeenWork {
+    /// The accesses. Those that are not exact may be of other bytes.
+    pub(crate) touched: Vec<Touched>,
+    /// Whether accesses by tensor maps may not be among them.
+    pub(crate) lacks_maps: bool,
+}
+
+impl SeenAccesses {
+    pub(crate) fn read(&mut self, entry: &Entry<'_>) {
+        let Entry::Touched { call, what, ranges } = *entry else { return };
+        let one = self.calls.entry(call).or_default();
+        let (list, mode) = match what {
+            Touch::Read => (&mut one.ranges, Mode::Read),
+            Touch::Write => (&mut one.ranges, Mode::Write),
+            Touch::MapRead => (&mut one.tensors, Mode::Read),
+            Touch::MapWrite => (&mut one.tensors, Mode::Write),
+            Touch::End | Touch::Cut => {
+                one.ended = one.ended.saturating_add(1);
+                one.is_cut |= what == Touch::Cut;
+                return;
+            }
+        };
+        self.sees_maps |= matches!(what, Touch::MapRead | Touch::MapWrite);
+        let before = list.len();
+        list.extend(ranges.iter().map(|range| (range, mode)));
+        self.kept += list.len() - before;
+        if self.kept > RANGES_MAX {
+            self.kept -= list.len();
+            one.is_cut = true;
+            list.clear();
+        }
+    }
+
+    /// The accesses of the launches of a call. `None` if the accesses of one launch are not known,
+    /// or if there are none: a kernel that was not patched looks the same.
+    pub(crate) fn work(&self, of: CallLaunches) -> Option<SeenWork> {
+        let one = self.calls.get(&of.call)?;
+        let is_empty = one.ranges.is_empty() && one.tensors.is_empty();
+        if of.missed > 0 || of.captured != one.ended || one.is_cut || is_empty {
+            return None;
+        }
+        let mut touched = Vec::new();
+        let mut add = |range: Range<u64>, mode, is_exact| {
+            touched.push(Touched { range, mode, elsewhere: Place::Device, is_exact });
+        };
+        for (range, mode) in &one.ranges {
+            if let Some(sure) = surely_touched(range) {
+                add(sure, *mode, true);
+            }
+            add(range.clone(), *mode, false);
+        }
+        one.tensors.iter().for_each(|(range, mode)| add(range.clone(), *mode, false));
+        Some(SeenWork { touched, lacks_maps: !self.sees_maps })
+    }
+}
+
+/// The bytes of whole granules in a row from the last byte of the first one to the first byte of
+/// the last one. `None` if that is nothing, or a single granule.
+fn surely_touched(range: &Range<u64>) -> Option<Range<u64>> {
+    let (start, end) = (range.start.checked_add(GRANULE - 1)?, range.end.checked_sub(GRANULE - 1)?);
+    (start < end && range.end - range.start >= 2 * GRANULE).then_some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two kernels write the two parts of a buffer, whose border is inside a granule.
+    #[test]
+    fn neighbours_in_one_granule_do_not_surely_conflict() {
+        let (first, second) = (surely_touched(&(0..1024)), surely_touched(&(768..2048)));
+        assert_eq!((first, second), (Some(255..769), Some(1023..1793)));
+        assert_eq!(surely_touched(&(0..256)), None);
+        assert_eq!(surely_touched(&(0..512)), Some(255..257));
+        assert_eq!(surely_touched(&(u64::MAX - 255..u64::MAX)), None);
+    }
+
+    #[test]
+    fn a_call_is_known_if_the_accesses_of_all_its_launches_are() {
+        let mut seen = SeenAccesses::default();
+        let of = |captured, missed| CallLaunches { call: 4, captured, missed };
+        assert_eq!(seen.work(of(1, 0)), None);
+        let mut bytes = Vec::new();
+        trijet_cupti::call_file::header(&mut bytes, 1);
+        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::Write, &[512..1024, 2048..2304]);
+        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::End, &[]);
+        let file = crate::CallFile::new(&bytes).unwrap();
+        file.entries(|entry| seen.read(&entry)).unwrap();
+        assert_eq!(seen.work(of(1, 0)).unwrap().touched.len(), 3);
+        assert_eq!(seen.work(of(2, 0)), None, "one launch has no end");
+        assert_eq!(seen.work(of(1, 1)), None);
+        let mut bytes = Vec::new();
+        trijet_cupti::call_file::header(&mut bytes, 1);
+        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::Cut, &[]);
+        crate::CallFile::new(&bytes).unwrap().entries(|entry| seen.read(&entry)).unwrap();
+        assert_eq!(seen.work(of(2, 0)), None, "accesses of one launch are missing");
+    }
+}
