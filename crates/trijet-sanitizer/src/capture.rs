@@ -246,6 +246,10 @@ impl AccessCapture {
                 Role::EndCapture | Role::Other => {}
             }
         }
+        if role == Role::Launch && !data.is_start() {
+            // A launch that failed may have no callback for its end.
+            self.end_launches();
+        }
         let is_wanted = (self.hooks.call)(number, address);
         let has_ended = match role {
             Role::BeginCapture => !data.is_start() && !data.has_succeeded(),
