@@ -99,3 +99,64 @@ mod tests {
         assert!(error.contains("`MiB` is no unit here"), "{error}");
     }
 }
+
+/// The quantities of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanMetric {
+    /// The number of chunks.
+    Chunks,
+    /// The chunks in flight at most.
+    Slots,
+    /// The bytes that are read.
+    Read,
+    /// The bytes that are written.
+    Written,
+    /// Page-locked memory of the host.
+    Pinned,
+    /// Memory of the device.
+    Device,
+    /// The least time of the copies.
+    Copies,
+}
+
+impl PlanMetric {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Chunks,
+        Self::Slots,
+        Self::Read,
+        Self::Written,
+        Self::Pinned,
+        Self::Device,
+        Self::Copies,
+    ];
+
+    /// The word of a condition, and the field of the document.
+    pub(crate) fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Chunks => ["chunks", "chunks"],
+            Self::Slots => ["slots", "slots"],
+            Self::Read => ["read", "bytes_in"],
+            Self::Written => ["written", "bytes_out"],
+            Self::Pinned => ["pinned", "pinned_bytes"],
+            Self::Device => ["device", "device_bytes"],
+            Self::Copies => ["copies", "copies_ns"],
+        }
+    }
+}
+
+impl Metric for PlanMetric {
+    const NAMES: &'static str = "chunks, slots, read, written, pinned, device, copies";
+    const EXAMPLE: &'static str = "device > +10 %";
+
+    fn parse(words: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.words()[0] == words)
+    }
+
+    fn unit(&self) -> MetricUnit {
+        match self {
+            Self::Chunks | Self::Slots => MetricUnit::Count,
+            Self::Read | Self::Written | Self::Pinned | Self::Device => MetricUnit::Bytes,
+            Self::Copies => MetricUnit::Time,
+        }
+    }
+}

@@ -5,7 +5,7 @@ mod condition;
 mod metric;
 
 pub(crate) use condition::{Condition, Figure, Metric, MetricUnit, time};
-pub(crate) use metric::{LedgerMetric, TraceMetric};
+pub(crate) use metric::{LedgerMetric, PlanMetric, TraceMetric};
 
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::shared::{dtype_of, existing, timeline_file};
+use crate::against::{Condition, PlanMetric};
 use crate::ranks::ShardChoice;
 use crate::steps::RunSteps;
 use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
@@ -189,6 +190,12 @@ pub(crate) struct MapOptions {
     /// copies on a modelled H200. Nothing is created, and no GPU is needed.
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Compare the plan with an earlier one, as `--plan --json` printed it.
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub(crate) against: Option<PathBuf>,
+    /// Fail if this holds, for example "device > +10 %". May be repeated.
+    #[arg(long, value_name = "CONDITION", requires = "against", value_parser = Condition::<PlanMetric>::parse)]
+    pub(crate) fail_if: Vec<Condition<PlanMetric>>,
     /// Save a timeline of the run, with the hazards that --check finds. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.

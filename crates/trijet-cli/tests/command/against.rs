@@ -258,3 +258,40 @@ fn ledgers_are_compared_by_findings_operations_waits_and_bytes() {
     let part = check("part.ledger", &["waits > +0"]);
     assert!(part.out.contains("FAILED, because it cannot be answered"), "{}", part.out);
 }
+
+/// Smaller chunks need less memory, and there are more of them.
+#[test]
+fn plans_are_compared_by_chunks_memory_and_bytes() {
+    let workdir = Workdir::new();
+    workdir.file("in.raw", &vec![1; 4096 * 4096]);
+    let job =
+        ["in.raw", "--shape", "4096x4096", "--dtype", "u8", "--op", "affine", "-o", "out.raw"];
+    let plan =
+        |options: &[&str]| workdir.trijet(&[&["map"], &job[..], &["--plan"], options].concat());
+    let base = plan(&["--json"]);
+    workdir.file("base.json", base.out.as_bytes());
+    let same = plan(&["--against", "base.json", "--fail-if", "device > +0 B"]);
+    assert_eq!(same.code, Some(0), "{}", same.err);
+    assert!(same.out.contains("all figures are equal"), "{}", same.out);
+    assert!(same.out.contains("device > +0 B: passed"), "{}", same.out);
+    let less = ["--chunk", "128", "--against", "base.json", "--json"];
+    let more = ["--fail-if", "chunks > +0 %", "--fail-if", "pinned > +0 B"];
+    let less = plan(&[&less[..], &more].concat());
+    assert_eq!(less.code, Some(1), "{}", less.err);
+    let against = &serde_json::from_str::<Value>(&less.out).unwrap()["against"];
+    let figure = |name: &str| [&against[name]["base"], &against[name]["now"]].map(Value::as_f64);
+    assert!(figure("chunks")[0] < figure("chunks")[1], "{against}");
+    assert!(figure("pinned")[0] > figure("pinned")[1], "{against}");
+    let holds = |at: usize| &against["conditions"][at]["holds"];
+    assert_eq!([holds(0), holds(1)], [&json!(true), &json!(false)]);
+    workdir.file("other.json", b"{\"command\": \"map\"}");
+    let wrong = plan(&["--against", "other.json"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(
+        wrong.err.contains("other.json is no plan of `trijet map --plan --json`"),
+        "{}",
+        wrong.err
+    );
+    let word = plan(&["--against", "base.json", "--fail-if", "waits > +0"]);
+    assert!(word.err.contains("`waits` is no metric; the metrics are chunks"), "{}", word.err);
+}

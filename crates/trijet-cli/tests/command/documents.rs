@@ -27,6 +27,7 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace --read run.trijet --against", 1, ""),
     ("check -- python3 train.py", 1, "no call was recorded"),
     ("check -o run.calls", 1, "no call was recorded"),
+    ("check --kernels", 1, "no call was recorded"),
     ("check --write-baseline", 1, "no call was recorded"),
     ("check --baseline", 1, "no call was recorded"),
     // The race of the museum is an error.
@@ -258,6 +259,10 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
         }
         if line.starts_with("what-if run.trijet") {
             fs::copy(workdir.path("base.trijet"), workdir.path("run.trijet")).unwrap();
+        }
+        if line.contains("--against plan.json") {
+            let plan = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--plan", "--json"];
+            workdir.file("plan.json", workdir.trijet(&plan).out.as_bytes());
         }
         if line.starts_with("check --baseline baseline.json") {
             workdir.file("baseline.json", br#"{"version": 1, "findings": []}"#);

@@ -40,7 +40,11 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     let skipping = ["scans", "-o", "scans-good", "--op", "median", "--skip-bad", "--json"];
     reader.document("map", &workdir.map(&skipping));
     reader.document("map --resume", &run(&["-o", "a.npy", "--resume"]));
-    reader.document("map --plan", &run(&["-o", "b.npy", "--plan"]));
+    let plan = run(&["-o", "b.npy", "--plan"]);
+    reader.document("map --plan", &plan);
+    workdir.file("plan.json", plan.out.as_bytes());
+    let again = ["-o", "b.npy", "--plan", "--against", "plan.json", "--fail-if", "chunks > +0"];
+    reader.document("map --plan", &run(&again));
 }
 
 /// The states of a job in shards, and of a job with claims whose process has failed.

@@ -5,6 +5,7 @@ mod claims;
 pub(super) mod devices;
 mod opening;
 mod plan;
+mod plan_against;
 mod rows_done;
 mod stream;
 mod words;
