@@ -165,7 +165,7 @@ pub(crate) enum Command {
     /// List the devices of this machine and the libraries that were found.
     Devices(DevicesOptions),
     /// Apply an operation or your own kernel to an array.
-    Map(MapOptions),
+    Map(Box<MapOptions>),
     /// Run one job under four schedules and compare their times.
     Overlap(OverlapOptions),
     /// Measure this machine and give advice for pipelines on it.

@@ -295,3 +295,25 @@ fn plans_are_compared_by_chunks_memory_and_bytes() {
     let word = plan(&["--against", "base.json", "--fail-if", "waits > +0"]);
     assert!(word.err.contains("`waits` is no metric; the metrics are chunks"), "{}", word.err);
 }
+
+/// Records that CUPTI lost, or activities beyond the limit of the reader, may be of any kernel.
+#[test]
+fn a_run_with_lost_records_passes_no_condition() {
+    let workdir = workdir();
+    let report = workdir.trijet(&["trace", "--read", "base.json", "--json"]).out;
+    let mut report: Value = serde_json::from_str(&report).unwrap();
+    for lost in ["activities_left_out", "dropped_activities"] {
+        let process = &mut report["processes"][0];
+        process["activities_left_out"] = json!(0);
+        process["dropped_activities"] = json!(0);
+        process[lost] = json!(1);
+        let text = report.to_string().replacen('{', "{ \"command\": \"trace\",", 1);
+        workdir.file("lost.json", text.as_bytes());
+        let conditions = ["step > +90 %", "kernels > +90 %", "findings > +9", "kernel scale > 1 s"];
+        let ran = compared(&workdir, "base.json", "lost.json", &conditions);
+        assert_eq!(ran.code, Some(1), "{lost}: {}", ran.err);
+        assert!(ran.out.contains("records of a run were lost"), "{lost}: {}", ran.out);
+        let unanswered = ran.out.matches("FAILED, because it cannot be answered").count();
+        assert_eq!(unanswered, conditions.len(), "{lost}: {}", ran.out);
+    }
+}

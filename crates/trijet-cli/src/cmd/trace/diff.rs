@@ -68,8 +68,8 @@ pub(super) struct DeviceDiff {
     steps: [Option<Steps>; 2],
     /// Whether the figures are of one step.
     per_step: bool,
-    /// Whether both runs have steps, or neither.
-    comparable: bool,
+    /// The reason why figures are not compared.
+    incomparable: Option<&'static str>,
     pub(super) step: Figure,
     pub(super) kernels: Figure,
     pub(super) idle: Figure,
@@ -85,6 +85,30 @@ struct ReportDevice<'a> {
     /// The rank of its process, and its place among the devices of that rank.
     of_rank: Option<(u64, usize)>,
     figures: &'a Value,
+    records: Records,
+}
+
+/// The records of a process that a trace has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Records {
+    All,
+    /// The trace has no end: what the process did last may be missing.
+    WithoutEnd,
+    /// Records are missing anywhere.
+    Lost,
+}
+
+impl Records {
+    fn of(process: &Value) -> Self {
+        let count = |name: &str| process[name].as_u64().unwrap_or(0);
+        if count("activities_left_out") + count("dropped_activities") > 0 {
+            Self::Lost
+        } else if process["complete"] == false {
+            Self::WithoutEnd
+        } else {
+            Self::All
+        }
+    }
 }
 
 /// The devices of a report.
@@ -98,7 +122,8 @@ fn devices(report: &Value) -> Vec<ReportDevice<'_>> {
         );
         for (place, figures) in process["devices"].as_array().into_iter().flatten().enumerate() {
             let name = format!("{of} device {}", figures["device"]);
-            found.push(ReportDevice { name, of_rank: rank.map(|rank| (rank, place)), figures });
+            let (of_rank, records) = (rank.map(|rank| (rank, place)), Records::of(process));
+            found.push(ReportDevice { name, of_rank, figures, records });
         }
     }
     found
@@ -118,7 +143,9 @@ pub(super) fn diffs(base: &Value, now: &Value) -> (Vec<DeviceDiff>, Vec<String>)
         match base.iter().position(same) {
             Some(place) => {
                 let earlier = base.remove(place);
-                pairs.push(DeviceDiff::of(&device.name, [earlier.figures, device.figures]));
+                let records = earlier.records.max(device.records);
+                let figures = [earlier.figures, device.figures];
+                pairs.push(DeviceDiff::of(&device.name, figures, records));
             }
             None => unpaired.push(device.name),
         }
@@ -128,11 +155,17 @@ pub(super) fn diffs(base: &Value, now: &Value) -> (Vec<DeviceDiff>, Vec<String>)
 }
 
 impl DeviceDiff {
-    fn of(name: &str, devices: [&Value; 2]) -> Self {
+    fn of(name: &str, devices: [&Value; 2], records: Records) -> Self {
         let in_steps = devices.map(|device| device["figures_of"] == "steps");
         let steps = devices.map(Steps::of);
         let per_step = in_steps == [true; 2] && steps.iter().all(Option::is_some);
-        let comparable = per_step || in_steps == [false; 2];
+        let incomparable = match records {
+            Records::Lost => Some("records of a run were lost"),
+            Records::WithoutEnd if !per_step => Some("a run without steps has no end in its trace"),
+            _ if per_step || in_steps == [false; 2] => None,
+            _ => Some("only one of the runs has steps"),
+        };
+        let (comparable, is_told) = (incomparable.is_none(), records < Records::Lost);
         let share = |value: f64, place: usize| match (per_step, steps[place]) {
             (true, Some(steps)) => value / steps.count,
             _ => value,
@@ -150,7 +183,7 @@ impl DeviceDiff {
                 |one: &&Value| one["name"].as_str().is_some_and(|name| names.contains(&name));
             engines.iter().filter(is_one).map(|one| one["busy_ns"].as_f64()).sum()
         };
-        let medians = steps.map(|steps| steps.map(|steps| steps.median));
+        let medians = steps.map(|steps| steps.filter(|_| is_told).map(|steps| steps.median));
         let kernels = parts(devices, "kernels", "name", ["total_ns", "launches"]);
         let by_kernel = kernels.into_iter().map(|(name, values)| KernelDiff {
             time: figure_of(&values, 0, comparable, share),
@@ -171,14 +204,14 @@ impl DeviceDiff {
             name: name.to_owned(),
             steps,
             per_step,
-            comparable,
+            incomparable,
             step: Figure { base: medians[0], now: medians[1] },
             kernels: figure(&|device| busy(device, &["kernels"])),
             idle: figure(&|device| device["idle"]["total_ns"].as_f64()),
             copies: figure(&|device| busy(device, &COPIES)),
             by_kernel: by_kernel.collect(),
             by_finding: by_finding.collect(),
-            has_findings: devices.map(|device| device["findings"].is_array()),
+            has_findings: devices.map(|device| is_told && device["findings"].is_array()),
         }
     }
 
@@ -210,12 +243,9 @@ impl DeviceDiff {
 
     pub(super) fn lines(&self) -> Vec<String> {
         let unit = if self.per_step { "for each step" } else { "for the whole run" };
-        let mut lines = vec![match self.comparable {
-            true => format!("  {}, {unit}:", self.name),
-            false => format!(
-                "  {}: only one of the runs has steps, so only their remarks are compared",
-                self.name
-            ),
+        let mut lines = vec![match self.incomparable {
+            None => format!("  {}, {unit}:", self.name),
+            Some(cause) => format!("  {}: {cause}, so only remarks are listed", self.name),
         }];
         let metric = |name: &str, figure: Figure| {
             format!("    {name:<10}{}", figure.words(MetricUnit::Time))
@@ -229,7 +259,7 @@ impl DeviceDiff {
                 now.spread()
             ));
         }
-        if self.comparable {
+        if self.incomparable.is_none() {
             let metrics = [("kernels", self.kernels), ("idle", self.idle), ("copies", self.copies)];
             lines.extend(metrics.map(|(name, figure)| metric(name, figure)));
             lines.extend(self.kernel_lines());
@@ -295,7 +325,7 @@ impl DeviceDiff {
         json!({
             "name": self.name,
             "figures_of": if self.per_step { "step" } else { "run" },
-            "comparable": self.comparable,
+            "comparable": self.incomparable.is_none(),
             "step": figure(self.step),
             "base_spread": spread(self.steps[0]),
             "now_spread": spread(self.steps[1]),
