@@ -191,7 +191,7 @@ impl CallReader {
         let first = self.first_launches.get(&kernel);
         let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
         step.stack = step.stack.or(first.map(of_first));
-        match self.seen_work() {
+        match self.seen_work(1) {
             Some(seen) => {
                 self.counts.seen_kernels += 1;
                 self.counts.kernels_without_maps += u64::from(seen.lacks_maps);
@@ -207,15 +207,21 @@ impl CallReader {
     }
 
     /// The accesses of the kernels of the present call, if they were seen.
-    fn seen_work(&self) -> Option<SeenWork> {
-        self.seen.work(self.launches?)
+    fn seen_work(&mut self, least: u64) -> Option<SeenWork> {
+        self.seen.work(self.launches?, least)
     }
 
     /// Adds the accesses of kernels that were seen. If those by tensor maps may be missing, the
     /// kernels may also access what their arguments name and what was not seen.
     fn add_seen(&self, step: &mut Step, seen: &SeenWork, addresses: &[u64]) {
-        step.op.accesses = merged(self.accesses(&seen.touched, true));
-        step.possible = merged(self.accesses(&seen.touched, false));
+        // Memory without an allocation may be the heap of kernels, which gives the same bytes to
+        // one kernel after another.
+        let exact = self.accesses(&seen.touched, true);
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            exact.into_iter().partition(|one| self.made.contains_key(&one.block.0));
+        step.op.accesses = merged(known.into_iter().collect());
+        let possible = self.accesses(&seen.touched, false);
+        step.possible = merged(unknown.into_iter().chain(possible).collect());
         step.op.declared = Declared::All;
         if seen.lacks_maps {
             step.op.declared = Declared::Nothing;
@@ -472,7 +478,7 @@ impl CallReader {
             kernels.op.label = Cow::Borrowed("kernels of a graph");
             kernels.op.declared = Declared::Nothing;
             kernels.op.graph = Some(call.word(0));
-            match self.seen_work() {
+            match self.seen_work(work.kernels) {
                 Some(seen) => {
                     self.counts.seen_graphs += 1;
                     self.add_seen(&mut kernels, &seen, &work.addresses);

@@ -76,12 +76,15 @@ impl SeenAccesses {
         }
     }
 
-    /// The accesses of the launches of a call. `None` if the accesses of one launch are not known,
-    /// or if there are none: a kernel that was not patched looks the same.
-    pub(crate) fn work(&self, of: CallLaunches) -> Option<SeenWork> {
-        let one = self.calls.get(&of.call)?;
+    /// The accesses of the launches of a call, which launched `least` kernels or more. `None` if
+    /// the accesses of one launch are not known, or if nothing was seen: a kernel that was not
+    /// patched looks the same. The kernels of a graph may have their accesses in the place of one
+    /// of them. A call has its accesses once.
+    pub(crate) fn work(&mut self, of: CallLaunches, least: u64) -> Option<SeenWork> {
+        let one = self.calls.remove(&of.call)?;
         let is_empty = one.ranges.is_empty() && one.tensors.is_empty();
-        if of.missed > 0 || of.captured != one.ended || one.is_cut || is_empty {
+        let is_known = of.missed == 0 && of.captured == one.ended && !one.is_cut && !is_empty;
+        if !is_known || u64::from(of.captured) < least {
             return None;
         }
         let mut touched = Vec::new();
@@ -120,24 +123,44 @@ mod tests {
         assert_eq!(surely_touched(&(u64::MAX - 255..u64::MAX)), None);
     }
 
+    /// The accesses in a file with these blocks.
+    fn seen(blocks: impl FnOnce(&mut Vec<u8>)) -> SeenAccesses {
+        let mut bytes = Vec::new();
+        trijet_cupti::call_file::header(&mut bytes, 1);
+        blocks(&mut bytes);
+        let mut seen = SeenAccesses::default();
+        crate::CallFile::new(&bytes).unwrap().entries(|entry| seen.read(&entry)).unwrap();
+        seen
+    }
+
     #[test]
     fn a_call_is_known_if_the_accesses_of_all_its_launches_are() {
-        let mut seen = SeenAccesses::default();
         let of = |captured, missed| CallLaunches { call: 4, captured, missed };
-        assert_eq!(seen.work(of(1, 0)), None);
-        let mut bytes = Vec::new();
-        trijet_cupti::call_file::header(&mut bytes, 1);
-        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::Write, &[512..1024, 2048..2304]);
-        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::End, &[]);
-        let file = crate::CallFile::new(&bytes).unwrap();
-        file.entries(|entry| seen.read(&entry)).unwrap();
-        assert_eq!(seen.work(of(1, 0)).unwrap().touched.len(), 3);
-        assert_eq!(seen.work(of(2, 0)), None, "one launch has no end");
-        assert_eq!(seen.work(of(1, 1)), None);
-        let mut bytes = Vec::new();
-        trijet_cupti::call_file::header(&mut bytes, 1);
-        trijet_cupti::call_file::touched(&mut bytes, 4, Touch::Cut, &[]);
-        crate::CallFile::new(&bytes).unwrap().entries(|entry| seen.read(&entry)).unwrap();
-        assert_eq!(seen.work(of(2, 0)), None, "accesses of one launch are missing");
+        let add = |out: &mut Vec<u8>, what, ranges: &[_]| {
+            trijet_cupti::call_file::touched(out, 4, what, ranges);
+        };
+        let ranges = [512..1024, 2048..2304];
+        let known = |seen: SeenAccesses, of, least| {
+            let work = { seen }.work(of, least);
+            work.map(|work| work.touched.len())
+        };
+        assert_eq!(known(SeenAccesses::default(), of(1, 0), 1), None);
+        let one = || {
+            seen(|out| {
+                add(out, Touch::Write, &ranges);
+                add(out, Touch::End, &[]);
+            })
+        };
+        assert_eq!(known(one(), of(1, 0), 1), Some(3));
+        assert_eq!(known(one(), of(2, 0), 2), None, "one launch has no end");
+        assert_eq!(known(one(), of(1, 1), 2), None, "one launch had no table");
+        assert_eq!(known(one(), of(1, 0), 2), None, "the graph has another kernel");
+        let cut = seen(|out| {
+            add(out, Touch::Write, &ranges);
+            add(out, Touch::Cut, &[]);
+        });
+        assert_eq!(known(cut, of(1, 0), 1), None, "accesses are missing");
+        let not_patched = seen(|out| add(out, Touch::End, &[]));
+        assert_eq!(known(not_patched, of(1, 0), 1), None, "nothing was seen");
     }
 }

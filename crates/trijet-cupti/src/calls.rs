@@ -218,13 +218,16 @@ impl CallRecorder {
         if data.is_start() {
             BEGUN.set(clock::now());
         }
+        if std::process::id() != self.process {
+            return;
+        }
         let Some((index, per_thread)) = self.source.function(number, data) else { return };
         let function = &FUNCTIONS[usize::from(index)];
         let wanted = match function.recorded {
             Recorded::AtStart | Recorded::Unload => data.is_start(),
             Recorded::AtReturn | Recorded::Launch(_) | Recorded::Batch(_) => !data.is_start(),
         };
-        if !wanted || std::process::id() != self.process {
+        if !wanted {
             return;
         }
         if protection::has_accesses() {

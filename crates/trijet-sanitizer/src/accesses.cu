@@ -213,6 +213,7 @@ DEVICE void mark_map(void *userdata, u64 map, u32 mode) {
         const u64 table = of.base + maps_at(of.mask);
         const u64 key = (u64(of.launch) << 52) | (u64(mode) << 50) | (map & ((1ull << 50) - 1));
         u32 place = hash(u32(map >> 6), of.launch * 4 + mode);
+        bool is_noted = false;
 #pragma unroll 1
         for (int probe = 0; probe < 32; ++probe, ++place) {
             const u64 at = table + u64(place & (MAP_TABLE - 1)) * 8;
@@ -230,11 +231,16 @@ DEVICE void mark_map(void *userdata, u64 map, u32 mode) {
                     } else {
                         store_byte(of.base + FULL_AT + of.launch, 1);
                     }
+                    is_noted = true;
                     break;
                 }
             }
-            if (entry == key) break;
+            if (entry == key) {
+                is_noted = true;
+                break;
+            }
         }
+        if (!is_noted) store_byte(of.base + FULL_AT + of.launch, 1);
     }
     __syncwarp(active);
 }

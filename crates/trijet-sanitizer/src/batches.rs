@@ -36,6 +36,8 @@ struct Table {
     calls: Vec<u64>,
     /// The number of launches that are between their begin and their end.
     beginning: u32,
+    /// The number of its closing among all closings of the context.
+    closed: u64,
     streams: BTreeSet<usize>,
 }
 
@@ -45,6 +47,8 @@ pub struct Tables {
     tables: Vec<Table>,
     /// The number of launches after which a table is closed.
     close_at: usize,
+    /// The number of closings so far.
+    closings: u64,
 }
 
 /// A place in a table for a launch.
@@ -76,7 +80,11 @@ impl Tables {
     #[must_use]
     pub fn new(addresses: &[usize]) -> Self {
         let table = |address: &usize| Table { address: *address, ..Table::default() };
-        Self { tables: addresses.iter().map(table).collect(), close_at: FIRST_LAUNCHES }
+        Self {
+            tables: addresses.iter().map(table).collect(),
+            close_at: FIRST_LAUNCHES,
+            closings: 0,
+        }
     }
 
     /// A place for a launch of a call in a stream. `None` if no table is open or free.
@@ -91,10 +99,22 @@ impl Tables {
         table.streams.insert(stream);
         let launch = u32::try_from(table.calls.len()).ok()?;
         // A graph may have more nodes than a table usually takes.
+        let address = table.address;
         if table.calls.len() >= LAUNCHES {
-            table.state = TableState::Closed;
+            self.close_table(at);
         }
-        Some(TablePlace { table: at, address: table.address, launch })
+        Some(TablePlace { table: at, address, launch })
+    }
+
+    /// Notes another stream in which a launch with a place may run.
+    pub fn add_stream(&mut self, place: &TablePlace, stream: usize) {
+        self.tables[place.table].streams.insert(stream);
+    }
+
+    fn close_table(&mut self, at: usize) {
+        self.closings += 1;
+        self.tables[at].state = TableState::Closed;
+        self.tables[at].closed = self.closings;
     }
 
     /// Ends a launch that began in a table.
@@ -102,7 +122,7 @@ impl Tables {
         let table = &mut self.tables[at];
         table.beginning = table.beginning.saturating_sub(1);
         if table.state == TableState::Open && table.calls.len() >= self.close_at {
-            table.state = TableState::Closed;
+            self.close_table(at);
         }
     }
 
@@ -114,17 +134,27 @@ impl Tables {
         self.end(place.table);
     }
 
-    /// Whether a launch would get a place.
+    /// Whether a launch has a place now, or never will.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.tables.iter().any(|one| matches!(one.state, TableState::Open | TableState::Free))
+    pub fn is_settled(&self) -> bool {
+        let has_room = |one: &Table| matches!(one.state, TableState::Open | TableState::Free);
+        self.tables.iter().any(has_room)
+            || self.tables.iter().all(|one| one.state == TableState::Lost)
     }
 
-    /// Closes the open table.
-    pub fn close(&mut self) {
-        for table in self.tables.iter_mut().filter(|one| one.state == TableState::Open) {
-            table.state = TableState::Closed;
+    /// Closes the open table. Returns the number of the last closing.
+    pub fn close(&mut self) -> u64 {
+        if let Some(at) = self.tables.iter().position(|one| one.state == TableState::Open) {
+            self.close_table(at);
         }
+        self.closings
+    }
+
+    /// Whether the tables up to a closing are read.
+    #[must_use]
+    pub fn is_read_up_to(&self, closing: u64) -> bool {
+        let waits = |one: &Table| matches!(one.state, TableState::Closed | TableState::Reading);
+        !self.tables.iter().any(|one| waits(one) && one.closed <= closing)
     }
 
     /// A table to be read, which is being read from now on.
@@ -141,6 +171,14 @@ impl Tables {
         })
     }
 
+    /// Gives back a table that was taken and not read.
+    pub fn put_back(&mut self, full: FullTable) {
+        let table = &mut self.tables[full.table];
+        table.state = TableState::Closed;
+        table.calls = full.calls;
+        table.streams = full.streams;
+    }
+
     /// Frees a table that was read, in which `launches` launches took `slots` slots.
     pub fn free(&mut self, at: usize, launches: usize, slots: usize) {
         self.tables[at].state = TableState::Free;
@@ -152,12 +190,6 @@ impl Tables {
     /// Gives up a table that cannot be used again.
     pub fn lose(&mut self, at: usize) {
         self.tables[at].state = TableState::Lost;
-    }
-
-    /// Whether no launch waits to be read.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.tables.iter().all(|one| matches!(one.state, TableState::Free | TableState::Lost))
     }
 }
 
@@ -176,10 +208,12 @@ mod tests {
         assert_eq!(tables.take(), None);
         tables.end(second.table);
         let full = tables.take().unwrap();
-        assert_eq!((full.calls, full.streams.len()), (vec![7, 8], 2));
-        assert!(!tables.is_idle());
+        assert_eq!((&full.calls, full.streams.len()), (&vec![7, 8], 2));
+        assert!(!tables.is_read_up_to(1) && tables.is_read_up_to(0));
+        tables.put_back(full.clone());
+        assert_eq!(tables.take().as_ref(), Some(&full));
         tables.free(full.table, 2, 10);
-        assert!(tables.is_idle());
+        assert!(tables.is_read_up_to(1));
     }
 
     /// A launch whose begin and end surround the closing of its table goes on in it.
@@ -216,6 +250,34 @@ mod tests {
         assert_eq!(close(1), 16);
         assert_eq!(close(SLOTS / 16), 32);
         assert_eq!(close(1), 8, "two fifths of the slots, and eight launches at least");
+    }
+
+    /// A wait for the tables up to now ends, although later launches have tables.
+    #[test]
+    fn later_tables_do_not_prolong_a_wait() {
+        let mut tables = Tables::new(&[0x1000, 0x2000]);
+        let first = tables.begin(1, 1).unwrap();
+        tables.end(first.table);
+        let closing = tables.close();
+        let second = tables.begin(2, 1).unwrap();
+        tables.end(second.table);
+        tables.close();
+        let full = tables.take().unwrap();
+        assert_eq!(full.calls, [1]);
+        tables.free(full.table, 1, 1);
+        assert!(tables.is_read_up_to(closing) && !tables.is_read_up_to(closing + 1));
+    }
+
+    #[test]
+    fn no_launch_waits_for_tables_that_are_all_lost() {
+        let mut tables = Tables::new(&[0x1000]);
+        let place = tables.begin(1, 1).unwrap();
+        tables.end(place.table);
+        tables.close();
+        assert!(!tables.is_settled());
+        let full = tables.take().unwrap();
+        tables.lose(full.table);
+        assert!(tables.is_settled() && tables.begin(2, 1).is_none());
     }
 
     #[test]

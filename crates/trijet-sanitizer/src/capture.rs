@@ -1,12 +1,13 @@
 //! The callbacks of the library, and the patches.
 
 use crate::api::{ANOTHER_SUBSCRIBER, Domain, SanitizerApi};
-use crate::batches::{TablePlace, Tables};
+use crate::batches::Tables;
 use crate::data::{Argument, LaunchHandles, numbers};
 use crate::table::{self, Touched};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,11 @@ thread_local! {
     /// The launches of the present call of this thread.
     static PRESENT: Cell<CallLaunches> = const { Cell::new(CallLaunches::NONE) };
     /// The context and the table of each launch that this thread has begun and not ended.
-    static BEGUN: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+    /// Without a destructor, because a destructor of the program may launch a kernel.
+    static BEGUN: RefCell<ManuallyDrop<Vec<(usize, usize)>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    /// The stream of the present launch of a graph by this thread.
+    static GRAPH_STREAM: Cell<usize> = const { Cell::new(0) };
     /// Whether the launch of a graph by this thread only uploads it.
     static IS_UPLOAD: Cell<bool> = const { Cell::new(false) };
 }
@@ -98,7 +103,8 @@ impl Role {
                 Self::End
             }
             _ if name.starts_with("cuGreenCtxDestroy") => Self::End,
-            _ if name.starts_with("cuDevicePrimaryCtxRe") => Self::End,
+            _ if name.starts_with("cuDevicePrimaryCtxRelease") => Self::End,
+            _ if name.starts_with("cuDevicePrimaryCtxReset") => Self::End,
             _ => Self::Other,
         }
     }
@@ -124,11 +130,11 @@ pub(crate) struct CaptureState {
     /// The contexts with patches, and those that refused them.
     with_patches: HashMap<usize, bool>,
     calls: u64,
-    /// The number of stream captures that are open. Meanwhile nothing is read, because waits and
-    /// copies may invalidate a capture.
-    pub(crate) captures: u32,
+    /// The streams that are captured. Meanwhile nothing is read, because waits and copies may
+    /// invalidate a capture.
+    pub(crate) captured: HashSet<u64>,
     pub(crate) is_reading: bool,
-    /// Whether the last wait for a table was in vain, and none was freed since.
+    /// Whether the last wait was in vain, and no table was freed since. Meanwhile nothing waits.
     pub(crate) is_stuck: bool,
     has_told_trouble: bool,
 }
@@ -139,10 +145,14 @@ pub struct AccessCapture {
     pub(crate) api: SanitizerApi,
     pub(crate) hooks: AccessHooks,
     subscriber: usize,
+    /// The process that subscribed. In a forked child, another thread may hold the lock for ever.
+    process: u32,
     state: Mutex<CaptureState>,
     pub(crate) changed: Condvar,
     /// One thread patches at a time.
     patching: Mutex<()>,
+    /// One thread chooses callbacks at a time, as the library demands.
+    choosing: Mutex<()>,
 }
 
 /// Begins the capture in this process. The caller starts a thread with
@@ -165,9 +175,11 @@ pub fn begin(api: SanitizerApi, hooks: AccessHooks) -> Result<&'static AccessCap
         api,
         hooks,
         subscriber: subscriber.expose_provenance(),
+        process: std::process::id(),
         state: Mutex::default(),
         changed: Condvar::new(),
         patching: Mutex::new(()),
+        choosing: Mutex::new(()),
     });
     for domain in [Domain::Driver, Domain::Resource, Domain::Launch, Domain::Graphs] {
         // SAFETY: the subscriber is the one that the library has just made.
@@ -177,6 +189,13 @@ pub fn begin(api: SanitizerApi, hooks: AccessHooks) -> Result<&'static AccessCap
         }
     }
     Ok(capture)
+}
+
+/// Whether this thread is inside of the capture, and may hold its lock. A signal handler may have
+/// interrupted it.
+#[must_use]
+pub fn is_inside() -> bool {
+    IS_INSIDE.get()
 }
 
 /// The launches of the present call of this thread.
@@ -216,12 +235,15 @@ impl AccessCapture {
                 self.state().contexts.insert(data.context(), ContextTables::Missing);
             }
             (3, numbers::MODULE_LOADED) => self.patch(data.context(), data.module()),
-            (5, numbers::LAUNCH_BEGINS) => self.begin_launch(data.launch()),
+            (5, numbers::LAUNCH_BEGINS) => self.begin_launch(data.launch(), None),
             (5, numbers::LAUNCH_ENDS) | (10, numbers::GRAPH_ENDS) => self.end_launches(),
-            (10, numbers::GRAPH_BEGINS) => IS_UPLOAD.set(data.is_upload()),
+            (10, numbers::GRAPH_BEGINS) => {
+                IS_UPLOAD.set(data.is_upload());
+                GRAPH_STREAM.set(data.graph_stream());
+            }
             (10, numbers::NODE_BEGINS) => {
                 if let Some(node) = data.node().filter(|_| !IS_UPLOAD.get()) {
-                    self.begin_launch(node);
+                    self.begin_launch(node, Some(GRAPH_STREAM.get()));
                 }
             }
             _ => {}
@@ -239,10 +261,10 @@ impl AccessCapture {
                 Role::Launch => self.wait_for_table(),
                 Role::BeginCapture => {
                     let mut state = self.state();
-                    state.captures += 1;
-                    drop(self.wait(state, END_WAIT, |state| !state.is_reading));
+                    state.captured.insert(data.first_word());
+                    self.wait_unless_stuck(state, |state| !state.is_reading);
                 }
-                Role::End => self.finish(END_WAIT),
+                Role::End => self.read_all(None),
                 Role::EndCapture | Role::Other => {}
             }
         }
@@ -251,22 +273,58 @@ impl AccessCapture {
             self.end_launches();
         }
         let is_wanted = (self.hooks.call)(number, address);
-        let has_ended = match role {
-            Role::BeginCapture => !data.is_start() && !data.has_succeeded(),
-            // A capture that became invalid ends with an error.
-            Role::EndCapture => !data.is_start(),
-            Role::Launch | Role::End | Role::Other => false,
-        };
-        if has_ended {
-            let mut state = self.state();
-            state.captures = state.captures.saturating_sub(1);
-            self.changed.notify_all();
+        if let Some(code) = data.code() {
+            self.end_captures(role, code, data);
         }
-        if !is_wanted && role == Role::Other {
+        if !is_wanted
+            && role == Role::Other
+            // The next call of the function tries again.
+            && let Ok(_one) = self.choosing.try_lock()
+        {
             let (subscriber, domain) = (handle(self.subscriber), Domain::Driver as c_int);
             // SAFETY: the subscriber and the number are the library's own. If the library refuses,
             // the callbacks go on, and cost time.
             unsafe { (self.api.callback)(0, subscriber, domain, number) };
+        }
+    }
+
+    /// Notes the captures that a call has ended, with the code that it returned.
+    fn end_captures(&self, role: Role, code: u32, data: Argument) {
+        /// Codes of a call that ends no capture: the stream is in no capture, the stream did not
+        /// begin it, or another thread did.
+        const GOES_ON: [u32; 3] = [401, 903, 908];
+        let has_ended = match role {
+            Role::BeginCapture => code != 0,
+            // A capture that became invalid ends with an error.
+            Role::EndCapture => !GOES_ON.contains(&code),
+            // The first argument may also be a context, and a context ends the captures in it.
+            Role::End => code == 0,
+            Role::Launch | Role::Other => false,
+        };
+        if !has_ended {
+            return;
+        }
+        let is_of_stream = role != Role::End
+            || data.function().is_some_and(|name| name.to_bytes().starts_with(b"cuStream"));
+        let mut state = self.state();
+        if is_of_stream {
+            state.captured.remove(&data.first_word());
+        } else {
+            state.captured.clear();
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `is_done`, unless an earlier wait was in vain.
+    fn wait_unless_stuck(
+        &self,
+        state: MutexGuard<'_, CaptureState>,
+        mut is_done: impl FnMut(&mut CaptureState) -> bool,
+    ) {
+        if !state.is_stuck {
+            let mut state = self.wait(state, END_WAIT, &mut is_done);
+            state.is_stuck = !is_done(&mut state);
         }
     }
 
@@ -275,12 +333,12 @@ impl AccessCapture {
     fn wait_for_table(&self) {
         let has_table = |state: &mut CaptureState| {
             state.contexts.values().all(|one| match one {
-                ContextTables::Ready(tables) => tables.has_room(),
+                ContextTables::Ready(tables) => tables.is_settled(),
                 ContextTables::Making | ContextTables::Missing => true,
             })
         };
         let mut state = self.state();
-        if state.is_stuck || state.captures > 0 || has_table(&mut state) {
+        if state.is_stuck || !state.captured.is_empty() || has_table(&mut state) {
             return;
         }
         state = self.wait(state, TABLE_WAIT, has_table);
@@ -350,15 +408,15 @@ impl AccessCapture {
         }
     }
 
-    /// Gives a launch a place in a table.
-    fn begin_launch(&self, of: LaunchHandles) {
+    /// Gives a launch a place in a table. `graph` is the stream of the graph that it is a part of.
+    fn begin_launch(&self, of: LaunchHandles, graph: Option<usize>) {
         let mut state = self.state();
         let mut present = PRESENT.get();
         if present.call == 0 {
             state.calls += 1;
             present.call = state.calls;
         }
-        let is_new = !state.contexts.contains_key(&of.context) && state.captures == 0;
+        let is_new = !state.contexts.contains_key(&of.context) && state.captured.is_empty();
         if is_new {
             drop(state);
             self.make_tables(of.context);
@@ -367,12 +425,18 @@ impl AccessCapture {
         let is_patched = !state.unpatched.contains(&of.module);
         let place = match state.contexts.get_mut(&of.context) {
             Some(ContextTables::Ready(tables)) if is_patched => {
-                tables.begin(present.call, of.stream)
+                let place = tables.begin(present.call, of.stream);
+                if let (Some(place), Some(stream)) = (&place, graph) {
+                    tables.add_stream(place, stream);
+                }
+                place
             }
             _ => None,
         };
         drop(state);
-        let is_set = place.is_some_and(|place| self.set_launch(&of, &place));
+        // Without a place, a node of a graph may still have the place of its last launch.
+        let descriptor = place.map_or(0, |place| table::descriptor(place.address, place.launch));
+        let is_set = self.set_launch(&of, descriptor);
         match (place, is_set) {
             (Some(place), true) => {
                 present.captured += 1;
@@ -384,23 +448,25 @@ impl AccessCapture {
                 if let Some(ContextTables::Ready(tables)) = state.contexts.get_mut(&of.context) {
                     tables.forget(&place);
                 }
+                drop(state);
+                self.changed.notify_all();
             }
             (None, _) => present.missed += 1,
         }
         PRESENT.set(present);
     }
 
-    fn set_launch(&self, of: &LaunchHandles, place: &TablePlace) -> bool {
-        let descriptor = handle(table::descriptor(place.address, place.launch));
+    fn set_launch(&self, of: &LaunchHandles, descriptor: usize) -> bool {
+        let descriptor = handle(descriptor);
         let [launch, kernel, stream] = [of.launch, of.kernel, of.stream].map(handle);
         // SAFETY: the handles are from the callback of the launch, which begins. The descriptor
-        // stays valid, because the table is never freed.
+        // is null, or stays valid, because the table is never freed.
         unsafe { (self.api.launch_data)(launch, kernel, stream, descriptor) == 0 }
     }
 
     /// Ends the launches that this thread has begun.
     fn end_launches(&self) {
-        let begun = BEGUN.take();
+        let begun = BEGUN.with_borrow_mut(|begun| std::mem::take(&mut **begun));
         if begun.is_empty() {
             return;
         }
@@ -414,25 +480,29 @@ impl AccessCapture {
         self.changed.notify_all();
     }
 
-    /// Makes the thread read all tables, and waits for it for a limited time.
-    pub fn finish(&self, limit: Duration) {
+    /// Makes the thread read all tables with the launches up to now, and waits for it: up to a
+    /// limit, or without one as long as waits are not in vain.
+    pub fn read_all(&self, limit: Option<Duration>) {
         let mut state = self.state();
-        for one in state.contexts.values_mut() {
+        let mut closings = HashMap::new();
+        for (context, one) in &mut state.contexts {
             if let ContextTables::Ready(tables) = one {
-                tables.close();
+                closings.insert(*context, tables.close());
             }
         }
         self.changed.notify_all();
-        let is_idle = |state: &mut CaptureState| {
+        let is_read = |state: &mut CaptureState| {
             // Nothing is read during a capture.
-            state.captures > 0
-                || !state.is_reading
-                    && state.contexts.values().all(|one| match one {
-                        ContextTables::Ready(tables) => tables.is_idle(),
-                        _ => true,
-                    })
+            !state.captured.is_empty()
+                || state.contexts.iter().all(|(context, one)| match (one, closings.get(context)) {
+                    (ContextTables::Ready(tables), Some(closing)) => tables.is_read_up_to(*closing),
+                    _ => true,
+                })
         };
-        drop(self.wait(state, limit, is_idle));
+        match limit {
+            Some(limit) => drop(self.wait(state, limit, is_read)),
+            None => self.wait_unless_stuck(state, is_read),
+        }
     }
 }
 
@@ -442,7 +512,7 @@ extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_
         return;
     }
     drop(catch_unwind(AssertUnwindSafe(|| {
-        if let Some(capture) = CAPTURE.get() {
+        if let Some(capture) = CAPTURE.get().filter(|one| one.process == std::process::id()) {
             // SAFETY: the library passes the structure of this domain and this number.
             capture.take(domain, number, unsafe { Argument::new(data) }, data);
         }

@@ -68,12 +68,31 @@ impl Argument {
         self.field::<u32>(0) == 0
     }
 
-    /// Whether a call of the driver has returned without an error.
+    /// The code that a call of the driver has returned. `None` if the call begins.
     #[must_use]
-    pub fn has_succeeded(self) -> bool {
+    pub fn code(self) -> Option<u32> {
         let code: *const u32 = self.field(24);
+        let has_code = !self.is_start() && !code.is_null();
         // SAFETY: after the call, the library passes the address of its result, a `CUresult`.
-        !self.is_start() && !code.is_null() && unsafe { code.read() } == 0
+        has_code.then(|| unsafe { code.read() })
+    }
+
+    /// The first argument of a call of the driver, if it is a handle or a pointer.
+    #[must_use]
+    pub fn first_word(self) -> u64 {
+        let arguments: *const u64 = self.field(16);
+        if arguments.is_null() {
+            return 0;
+        }
+        // SAFETY: the arguments are a structure, whose first field is the first argument. The
+        // caller asks only for functions whose first argument has eight bytes.
+        unsafe { arguments.read() }
+    }
+
+    /// The stream of the launch of a graph, as the library numbers it.
+    #[must_use]
+    pub fn graph_stream(self) -> usize {
+        self.field(16)
     }
 
     /// The name of the function of a call of the driver.

@@ -3,10 +3,11 @@
 use crate::batches::{FullTable, TABLES, Tables};
 use crate::capture::{AccessCapture, ContextTables, IS_INSIDE, handle};
 use crate::table::{self, TableContent};
-use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
 
+/// `SANITIZER_ERROR_OUT_OF_MEMORY`.
+const NO_MEMORY: c_int = 3;
 /// Maximum number of bytes of a copy to the device.
 const UPLOAD_BYTES: usize = 8192;
 
@@ -27,20 +28,26 @@ impl AccessCapture {
                 break;
             }
             let address = memory.expose_provenance();
-            self.fill(address, table::BYTES, stream)?;
-            let descriptors = table::descriptors(address);
-            for (at, part) in (0..).step_by(UPLOAD_BYTES).zip(descriptors.chunks(UPLOAD_BYTES)) {
-                let to = handle(address + table::DESCRIPTORS_AT + at);
-                // SAFETY: the table has these bytes at this offset. The source lives until the wait
-                // below.
-                let code =
-                    unsafe { (self.api.upload)(to, part.as_ptr().cast(), part.len(), stream) };
-                (code == 0).then_some(()).ok_or(code)?;
+            if self.clear(address, stream).is_err() {
+                break;
             }
-            self.wait_for_stream(stream)?;
             addresses.push(address);
         }
-        if addresses.is_empty() { Err(2) } else { Ok(Tables::new(&addresses)) }
+        if addresses.is_empty() { Err(NO_MEMORY) } else { Ok(Tables::new(&addresses)) }
+    }
+
+    /// Clears a new table, and writes its descriptors.
+    fn clear(&self, address: usize, stream: *mut c_void) -> Result<(), c_int> {
+        self.fill(address, table::BYTES, stream)?;
+        let descriptors = table::descriptors(address);
+        for (at, part) in (0..).step_by(UPLOAD_BYTES).zip(descriptors.chunks(UPLOAD_BYTES)) {
+            let to = handle(address + table::DESCRIPTORS_AT + at);
+            // SAFETY: the table has these bytes at this offset. The source lives until the wait
+            // below.
+            let code = unsafe { (self.api.upload)(to, part.as_ptr().cast(), part.len(), stream) };
+            (code == 0).then_some(()).ok_or(code)?;
+        }
+        self.wait_for_stream(stream)
     }
 
     fn legacy_stream(&self, context: usize) -> Result<*mut c_void, c_int> {
@@ -70,7 +77,11 @@ impl AccessCapture {
         IS_INSIDE.set(true);
         loop {
             let (context, full) = self.next_table();
-            let content = self.read(&full);
+            let waited = self.wait_for_launches(&full);
+            if self.gives_back(context, &full) {
+                continue;
+            }
+            let content = waited.and_then(|()| self.read(&full));
             let slots = content.as_ref().map_or(0, |content| content.keys.len());
             match &content {
                 Ok(content) => {
@@ -85,13 +96,14 @@ impl AccessCapture {
             }
             let mut state = self.state();
             state.is_reading = false;
+            let is_read = content.is_ok();
             if let Some(ContextTables::Ready(tables)) = state.contexts.get_mut(&context) {
-                match content {
-                    Ok(_) => tables.free(full.table, full.calls.len(), slots),
-                    Err(_) => tables.lose(full.table),
+                match is_read {
+                    true => tables.free(full.table, full.calls.len(), slots),
+                    false => tables.lose(full.table),
                 }
             }
-            state.is_stuck = false;
+            state.is_stuck &= !is_read;
             drop(state);
             self.changed.notify_all();
         }
@@ -101,7 +113,7 @@ impl AccessCapture {
     fn next_table(&self) -> (usize, FullTable) {
         let mut state = self.state();
         loop {
-            if state.captures == 0 {
+            if state.captured.is_empty() {
                 let found = state.contexts.iter_mut().find_map(|(context, one)| match one {
                     ContextTables::Ready(tables) => Some((*context, tables.take()?)),
                     _ => None,
@@ -115,13 +127,34 @@ impl AccessCapture {
         }
     }
 
-    /// Waits for the launches of a table, reads it, and clears it.
-    fn read(&self, full: &FullTable) -> Result<TableContent, c_int> {
-        let streams: BTreeSet<_> = full.streams.iter().map(|stream| handle(*stream)).collect();
-        for stream in &streams {
-            self.wait_for_stream(*stream)?;
+    /// Waits for the launches of a table, unless a capture begins.
+    fn wait_for_launches(&self, full: &FullTable) -> Result<(), c_int> {
+        for stream in &full.streams {
+            if self.state().captured.is_empty() {
+                self.wait_for_stream(handle(*stream))?;
+            }
         }
-        let stream = streams.last().copied().unwrap_or_default();
+        Ok(())
+    }
+
+    /// Gives a table back if a capture began during the wait for its launches.
+    fn gives_back(&self, context: usize, full: &FullTable) -> bool {
+        let mut state = self.state();
+        if state.captured.is_empty() {
+            return false;
+        }
+        state.is_reading = false;
+        if let Some(ContextTables::Ready(tables)) = state.contexts.get_mut(&context) {
+            tables.put_back(full.clone());
+        }
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Reads a table whose launches are complete, and clears it.
+    fn read(&self, full: &FullTable) -> Result<TableContent, c_int> {
+        let stream = full.streams.last().map_or(std::ptr::null_mut(), |stream| handle(*stream));
         let at = |offset: usize| full.address + offset;
         let mut header = vec![0_u8; table::HEADER_BYTES];
         self.download(&mut header, at(0), stream)?;

@@ -207,7 +207,8 @@ static const Scenario SCENARIOS[] = {
     {"copy_missing", "1", [] { W(s1); CHECK(cudaMemcpyAsync(O2, A, 4096, cudaMemcpyDeviceToDevice, s2)); }},
     {"download_sync", "0", [] { W(s1); CHECK(cudaStreamSynchronize(s1)); CHECK(cudaMemcpy(H, A, 4096, cudaMemcpyDeviceToHost)); W(s2); }},
     {"fill_missing", "1", [] { CHECK(cudaMemsetAsync(A, 0, 4096, s1)); R(s2); }},
-    {"module_variable", "1", [] { write_variable<<<1, 256, 0, s1>>>(); read_variable<<<1, 256, 0, s2>>>(O1); }},
+    // Memory without an allocation that is known.
+    {"module_variable", "p", [] { write_variable<<<1, 256, 0, s1>>>(); read_variable<<<1, 256, 0, s2>>>(O1); }},
     {"local_memory", "0", [] { local<<<64, 256, 0, s1>>>(O1, 1); local<<<64, 256, 0, s2>>>(O2, 1); }},
     {"host_mapped", "1", [] { W(s1, H, 4096); R(s2, H, 4096); }},
     {"host_function", "0", [] { W(s1); CHECK(cudaLaunchHostFunc(s1, [](void *) {}, nullptr)); order(s1, s2); R(s2); }},

@@ -172,7 +172,10 @@ impl CallSource {
     /// Reads the accesses of all launches.
     pub(super) fn finish(&self) {
         if let Self::Sanitizer { capture, .. } = self {
-            capture.finish(READ_WAIT);
+            // A signal handler that calls `exit` may have interrupted this thread in the capture.
+            if !capture::is_inside() {
+                capture.read_all(Some(READ_WAIT));
+            }
         }
     }
 }
