@@ -36,13 +36,17 @@ impl CallRecorder {
         })
     }
 
-    /// Appends the reason why something is not recorded.
+    /// Appends the reason why something is not recorded. For threads of the program, which wait for
+    /// nothing.
     pub(super) fn append_trouble(&self, words: &str) {
-        let _is_staged = self.stage(|out| call_file::trouble(out, words));
+        let mut list = self.list();
+        if list.phase != Phase::Done && list.has_room() {
+            call_file::trouble(&mut list.staged, words);
+        }
     }
 
-    /// Appends a block that is no call, and returns whether there was room. Accesses may not take
-    /// the room of calls, so the thread that reads them waits for the writer.
+    /// Appends accesses, and returns whether there was room. Accesses may not take the room of
+    /// calls, so the thread that reads them waits for the writer.
     fn stage(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let is_full = |list: &mut List| {
             list.staged.len() > STAGED_MAX / 2 && matches!(list.phase, Phase::Running)
