@@ -32,7 +32,7 @@ const MAP_LOAD: c_int = 43;
 /// launches do not wait until a table is free again.
 const TABLE_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time for which the end of a context or a stream waits until all launches are read, and
-/// the begin of a stream capture until no table is being read.
+/// the start of a stream capture until no table is being read.
 const END_WAIT: Duration = Duration::from_secs(10);
 
 static CAPTURE: OnceLock<AccessCapture> = OnceLock::new();
