@@ -19,7 +19,7 @@ const MODULE_LOADED: u32 = 9;
 /// An error of the library.
 const FAILED: c_int = 1;
 /// `SANITIZER_ERROR_MAX_LIMIT_REACHED`.
-const ANOTHER: c_int = 8;
+const ANOTHER: c_int = 10;
 
 /// The callback of a subscriber.
 pub(crate) type SanitizerCallback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);

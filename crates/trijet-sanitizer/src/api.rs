@@ -9,7 +9,7 @@ pub type Code = c_int;
 pub type Subscriber = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 
 /// `SANITIZER_ERROR_MAX_LIMIT_REACHED`: there is another subscriber.
-pub const ANOTHER_SUBSCRIBER: Code = 8;
+pub const ANOTHER_SUBSCRIBER: Code = 10;
 
 macro_rules! symbols {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {

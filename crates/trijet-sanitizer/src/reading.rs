@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
 
 /// `SANITIZER_ERROR_OUT_OF_MEMORY`.
-const NO_MEMORY: c_int = 3;
+const NO_MEMORY: c_int = 7;
 /// Maximum number of bytes of a copy to the device.
 const UPLOAD_BYTES: usize = 8192;
 
