@@ -155,6 +155,9 @@ def jax():
 
 def numba():
     import numpy as np
+
+    if not hasattr(np, "row_stack"):       # removed by NumPy 2.5, and needed by Numba 0.61
+        np.row_stack = np.vstack
     from numba import cuda
 
     @cuda.jit

@@ -61,7 +61,7 @@ pub struct Judged {
     /// The number of launches of kernels whose accesses were seen.
     pub seen_kernels: u64,
     /// The number of launches whose accesses were seen, but perhaps not their copies by tensor
-    /// maps, because no such copy of the process was seen.
+    /// maps, because no load or no store by a tensor map was seen in the process.
     pub kernels_without_maps: u64,
     /// The number of launches that were not seen and have no address among their arguments.
     pub kernels_without_addresses: u64,

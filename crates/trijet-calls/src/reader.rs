@@ -194,11 +194,11 @@ impl CallReader {
         match self.seen_work(1) {
             Some(seen) => {
                 self.counts.seen_kernels += 1;
-                self.counts.kernels_without_maps += u64::from(seen.lacks_maps);
+                self.counts.kernels_without_maps += u64::from(seen.unseen_by_maps.is_some());
                 self.add_seen(&mut step, &seen, &work.addresses);
             }
             None => {
-                step.possible = self.possible(&work.addresses);
+                step.possible = self.possible(&work.addresses, Mode::Update);
                 self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
             }
         }
@@ -223,18 +223,18 @@ impl CallReader {
         let possible = self.accesses(&seen.touched, false);
         step.possible = merged(unknown.into_iter().chain(possible).collect());
         step.op.declared = Declared::All;
-        if seen.lacks_maps {
+        if let Some(mode) = seen.unseen_by_maps {
             step.op.declared = Declared::Nothing;
             let is_seen =
                 |address: &u64| { seen.touched.iter() }.any(|one| one.range.contains(address));
             let others: Vec<_> = addresses.iter().copied().filter(|one| !is_seen(one)).collect();
-            step.possible.extend(self.possible(&others));
+            step.possible.extend(self.possible(&others, mode));
         }
     }
 
     /// The accesses that a kernel may make: of the first byte at each address. The number of bytes
     /// is not known, and frameworks cut an allocation into many tensors.
-    fn possible(&self, addresses: &[u64]) -> Accesses {
+    fn possible(&self, addresses: &[u64], mode: Mode) -> Accesses {
         let mut sorted = addresses.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -243,7 +243,7 @@ impl CallReader {
             let at = address - holder.range.start;
             let (block, place) = (holder.block, holder.place);
             let ordered = OrderedBy::Program;
-            Some(Access { block, place, range: at..at + 1, mode: Mode::Update, ordered })
+            Some(Access { block, place, range: at..at + 1, mode, ordered })
         };
         sorted.iter().filter_map(access).collect()
     }
@@ -486,7 +486,7 @@ impl CallReader {
                         kernels.op.declared = Declared::Nothing;
                     }
                 }
-                None => kernels.possible = self.possible(&work.addresses),
+                None => kernels.possible = self.possible(&work.addresses, Mode::Update),
             }
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);

@@ -36,9 +36,10 @@ struct SeenCall {
 pub(crate) struct SeenAccesses {
     calls: HashMap<u64, SeenCall>,
     kept: usize,
-    /// Whether a copy by a tensor map was seen. The Compute Sanitizer API shows them from version
-    /// 13.3 on, and has no function that tells its version.
-    sees_maps: bool,
+    /// Whether a load and a store by a tensor map was seen. The Compute Sanitizer API shows loads
+    /// from version 13.3 on, and stores not in 13.5. It has no function that tells its version.
+    sees_map_loads: bool,
+    sees_map_stores: bool,
 }
 
 /// The accesses of the launches of a call.
@@ -46,8 +47,8 @@ pub(crate) struct SeenAccesses {
 pub(crate) struct SeenWork {
     /// The accesses. Those that are not exact may be of other bytes.
     pub(crate) touched: Vec<Touched>,
-    /// Whether accesses by tensor maps may not be among them.
-    pub(crate) lacks_maps: bool,
+    /// Accesses by tensor maps that may not be among them.
+    pub(crate) unseen_by_maps: Option<Mode>,
 }
 
 impl SeenAccesses {
@@ -65,7 +66,8 @@ impl SeenAccesses {
                 return;
             }
         };
-        self.sees_maps |= matches!(what, Touch::MapRead | Touch::MapWrite);
+        self.sees_map_loads |= what == Touch::MapRead;
+        self.sees_map_stores |= what == Touch::MapWrite;
         let before = list.len();
         list.extend(ranges.iter().map(|range| (range, mode)));
         self.kept += list.len() - before;
@@ -98,7 +100,13 @@ impl SeenAccesses {
             add(range.clone(), *mode, false);
         }
         one.tensors.iter().for_each(|(range, mode)| add(range.clone(), *mode, false));
-        Some(SeenWork { touched, lacks_maps: !self.sees_maps })
+        let unseen_by_maps = match (self.sees_map_loads, self.sees_map_stores) {
+            (true, true) => None,
+            (true, false) => Some(Mode::Write),
+            (false, true) => Some(Mode::Read),
+            (false, false) => Some(Mode::Update),
+        };
+        Some(SeenWork { touched, unseen_by_maps })
     }
 }
 
@@ -162,5 +170,24 @@ mod tests {
         assert_eq!(known(cut, of(1, 0), 1), None, "accesses are missing");
         let not_patched = seen(|out| add(out, Touch::End, &[]));
         assert_eq!(known(not_patched, of(1, 0), 1), None, "nothing was seen");
+    }
+
+    #[test]
+    fn a_process_that_shows_loads_by_tensor_maps_may_hide_stores() {
+        let unseen = |others: &[Touch]| {
+            let mut seen = seen(|out| {
+                let mut add = |call, what, ranges: &[_]| {
+                    trijet_cupti::call_file::touched(out, call, what, ranges);
+                };
+                add(4, Touch::Read, &[512..1024]);
+                add(4, Touch::End, &[]);
+                others.iter().for_each(|what| add(5, *what, &[4096..4097]));
+            });
+            seen.work(CallLaunches { call: 4, captured: 1, missed: 0 }, 1).unwrap().unseen_by_maps
+        };
+        assert_eq!(unseen(&[]), Some(Mode::Update));
+        assert_eq!(unseen(&[Touch::MapRead]), Some(Mode::Write));
+        assert_eq!(unseen(&[Touch::MapWrite]), Some(Mode::Read));
+        assert_eq!(unseen(&[Touch::MapRead, Touch::MapWrite]), None);
     }
 }

@@ -59,6 +59,23 @@ fn races_of_kernels_are_errors_and_their_cures_have_none() {
     assert_eq!(count, 46);
 }
 
+/// Two pieces of the museum have a race that only kernels show.
+#[test]
+fn pieces_of_the_museum_whose_kernels_were_seen_are_errors() {
+    for piece in ["callback_stream", "next_step"] {
+        let race = judged(&format!("{piece}.race")).unwrap();
+        assert_eq!(race.seen_kernels, 2, "{piece}");
+        assert!(!race.errors.is_empty(), "{piece}");
+        for error in &race.errors {
+            let parties = [error.first.as_ref().unwrap(), &error.second];
+            assert!(parties.iter().any(|party| race.is_seen(party)), "{piece}: {error:?}");
+        }
+        let cured = judged(&format!("{piece}.cured")).unwrap();
+        assert_eq!(cured.seen_kernels, 2, "{piece}");
+        assert!(cured.errors.is_empty() && cured.possible.is_empty(), "{piece}");
+    }
+}
+
 /// The part of a graph that a kernel reads too early, after a launch of the graph that it follows.
 #[test]
 fn the_bytes_of_a_race_are_those_that_both_kernels_access() {

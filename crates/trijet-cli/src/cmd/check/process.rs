@@ -218,8 +218,9 @@ fn what_was_seen(one: &Judged) -> String {
         );
     }
     if one.kernels_without_maps > 0 && !one.possible.is_empty() {
-        text += "no copy by a tensor map was seen; the Compute Sanitizer API shows them from version \
-                 13.3 on, so addresses among the arguments that were not seen count as possible\n";
+        text += "no load or no store by a tensor map was seen; the Compute Sanitizer API shows loads \
+                 from version 13.3 on, and perhaps no store, so addresses among the arguments that were \
+                 not seen count as possible\n";
     }
     text
 }
