@@ -152,9 +152,14 @@ pub unsafe extern "C" fn empty_cupti_call(
             subscriber(ptr::null_mut(), 1, number, (&raw const data).cast());
         }
         let Some(subscriber) = of_sanitizer else { continue };
-        let is_graph = name == c"cuGraphLaunch";
-        if site == 1 && code == 0 && (is_graph || name == c"cuLaunchKernel") {
-            sanitizer::launch(subscriber, is_graph);
+        // SAFETY: the arguments of these functions have a word at this offset.
+        let stream = |at| unsafe { arguments.wrapping_byte_add(at).cast::<usize>().read() };
+        let is_done = site == 1 && code == 0;
+        match name.to_bytes() {
+            b"cuLaunchKernel" if is_done => sanitizer::launch(subscriber, stream(40), false),
+            b"cuGraphLaunch" if is_done => sanitizer::launch(subscriber, stream(8), true),
+            b"cuStreamDestroy_v2" if is_done => sanitizer::stream(subscriber, stream(0), true),
+            _ => {}
         }
         sanitizer::report(subscriber, number, (&raw const data).cast());
     }

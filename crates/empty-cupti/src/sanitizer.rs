@@ -2,6 +2,9 @@
 //! that access what [`empty_sanitizer_touch`] has named. Its device memory is memory of the host,
 //! and it marks accesses as the patches of `trijet-sanitizer` do, by code of its own.
 //!
+//! The handle of a stream is the stream itself. A handle of a stream that has ended, or of an inner
+//! stream of a graph, ends the process: the library would read freed memory.
+//!
 //! `EMPTY_SANITIZER` makes one thing fail: `subscribe`, `memory`, `patches`, `launch` or `read`.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -14,6 +17,7 @@ const RESOURCE: c_int = 3;
 const LAUNCH: c_int = 5;
 const GRAPHS: c_int = 10;
 const CONTEXT_MADE: u32 = 3;
+const STREAM_ENDS: u32 = 7;
 const MODULE_LOADED: u32 = 9;
 
 /// An error of the library.
@@ -43,6 +47,8 @@ struct Standing {
     touches: Vec<Touch>,
     /// The user data of the present launch.
     data: usize,
+    /// The streams that have ended.
+    ended: Vec<usize>,
 }
 
 static STANDING: Mutex<Option<Standing>> = Mutex::new(None);
@@ -51,6 +57,15 @@ fn with<T>(body: impl FnOnce(&mut Standing) -> T) -> T {
     let mut guard: MutexGuard<'_, Option<Standing>> =
         STANDING.lock().unwrap_or_else(PoisonError::into_inner);
     body(guard.get_or_insert_default())
+}
+
+/// Ends the process if a stream has ended.
+fn live(stream: *mut c_void) {
+    let stream = stream.expose_provenance();
+    if stream == INNER || with(|standing| standing.ended.contains(&stream)) {
+        eprintln!("the stand-in got the handle of a stream that has ended");
+        std::process::abort();
+    }
 }
 
 fn fails(what: &str) -> bool {
@@ -172,8 +187,9 @@ pub unsafe extern "C" fn sanitizerMemset(
     memory: *mut c_void,
     value: c_int,
     bytes: usize,
-    _stream: *mut c_void,
+    stream: *mut c_void,
 ) -> c_int {
+    live(stream);
     // SAFETY: the bytes are a part of an allocation, as the caller promises.
     unsafe { memory.cast::<u8>().write_bytes(value as u8, bytes) };
     0
@@ -188,8 +204,9 @@ pub unsafe extern "C" fn sanitizerMemcpyHostToDeviceAsync(
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,
-    _stream: *mut c_void,
+    stream: *mut c_void,
 ) -> c_int {
+    live(stream);
     // SAFETY: the caller promises the bytes, and the two do not overlap.
     unsafe { to.cast::<u8>().copy_from_nonoverlapping(from.cast(), bytes) };
     0
@@ -204,8 +221,9 @@ pub unsafe extern "C" fn sanitizerMemcpyDeviceToHost(
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,
-    _stream: *mut c_void,
+    stream: *mut c_void,
 ) -> c_int {
+    live(stream);
     if fails("read") {
         return FAILED;
     }
@@ -216,7 +234,8 @@ pub unsafe extern "C" fn sanitizerMemcpyDeviceToHost(
 
 /// Succeeds: all work is complete when it is reported.
 #[unsafe(no_mangle)]
-pub extern "C" fn sanitizerStreamSynchronize(_stream: *mut c_void) -> c_int {
+pub extern "C" fn sanitizerStreamSynchronize(stream: *mut c_void) -> c_int {
+    live(stream);
     0
 }
 
@@ -258,11 +277,11 @@ struct LaunchData {
 }
 
 impl LaunchData {
-    fn new() -> Self {
+    fn new(stream: usize) -> Self {
         Self {
             context: CONTEXT,
-            stream: 1,
-            handle: 2,
+            stream,
+            handle: stream,
             module: MODULE,
             kernel: 4,
             name: c"kernel".as_ptr(),
@@ -288,6 +307,8 @@ struct NodeData {
 
 const CONTEXT: usize = 0x11;
 const MODULE: usize = 0x12;
+/// The stream of the nodes of graphs.
+const INNER: usize = 0x13;
 
 /// The subscriber, if it takes calls of this function. Before the first call, a context is made and
 /// a module is loaded.
@@ -310,21 +331,31 @@ pub(crate) fn report(subscriber: SanitizerCallback, number: u32, data: *const c_
     subscriber(ptr::null_mut(), DRIVER, number, data);
 }
 
+/// Reports the start or the end of a stream.
+pub(crate) fn stream(subscriber: SanitizerCallback, stream: usize, is_end: bool) {
+    with(|standing| standing.ended.retain(|one| *one != stream));
+    if is_end {
+        let data = [CONTEXT, stream, stream];
+        subscriber(ptr::null_mut(), RESOURCE, STREAM_ENDS, data.as_ptr().cast());
+        with(|standing| standing.ended.push(stream));
+    }
+}
+
 /// Reports the launch of a kernel, or of a graph with a kernel for each access that was named.
-pub(crate) fn launch(subscriber: SanitizerCallback, is_graph: bool) {
+pub(crate) fn launch(subscriber: SanitizerCallback, stream: usize, is_graph: bool) {
     let touches = with(|standing| std::mem::take(&mut standing.touches));
     let call =
         |domain, number, data: *const c_void| subscriber(ptr::null_mut(), domain, number, data);
     if !is_graph {
-        let data = LaunchData::new();
+        let data = LaunchData::new(stream);
         call(LAUNCH, 1, (&raw const data).cast());
         mark_all(&touches);
         return call(LAUNCH, 3, (&raw const data).cast());
     }
-    let graph = [CONTEXT, 1, 2, 3, 0];
+    let graph = [CONTEXT, stream, stream, 3, 0];
     call(GRAPHS, 6, graph.as_ptr().cast());
     for (number, touch) in (0..).zip(&touches) {
-        let launch = LaunchData::new();
+        let launch = LaunchData::new(INNER);
         let node = NodeData { program: 3, number, node: 6, kind: 0, launch, is_upload: 0 };
         call(GRAPHS, 4, (&raw const node).cast());
         mark_all(std::slice::from_ref(touch));

@@ -446,6 +446,7 @@ const HOOKS: AccessHooks = AccessHooks {
     call: sanitizer_called,
     touched: |call, touched| guarded(|| with_recorder(|one| one.append_touched(call, touched))),
     trouble: |words| guarded(|| with_recorder(|one| one.append_trouble(words))),
+    wait_for_context: kernels::wait_for_context,
 };
 
 fn with_recorder(body: impl FnOnce(&CallRecorder)) {

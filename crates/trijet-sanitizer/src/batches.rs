@@ -39,6 +39,8 @@ struct Table {
     /// The number of its closing among all closings of the context.
     closed: u64,
     streams: BTreeSet<usize>,
+    /// Streams of it that have ended, and all streams that have ended while it is read.
+    ended: BTreeSet<usize>,
 }
 
 /// The tables of a context.
@@ -73,6 +75,8 @@ pub struct FullTable {
     pub calls: Vec<u64>,
     /// The streams of the launches.
     pub streams: BTreeSet<usize>,
+    /// The streams of launches that have ended. Their handles must not be used.
+    pub ended: BTreeSet<usize>,
 }
 
 impl Tables {
@@ -106,9 +110,14 @@ impl Tables {
         Some(TablePlace { table: at, address, launch })
     }
 
-    /// Notes another stream in which a launch with a place may run.
-    pub fn add_stream(&mut self, place: &TablePlace, stream: usize) {
-        self.tables[place.table].streams.insert(stream);
+    /// Notes that a stream ends. Its launches may go on.
+    pub fn end_stream(&mut self, stream: usize) {
+        for table in &mut self.tables {
+            // The streams of a table that is being read are not here.
+            if table.streams.remove(&stream) || table.state == TableState::Reading {
+                table.ended.insert(stream);
+            }
+        }
     }
 
     fn close_table(&mut self, at: usize) {
@@ -168,6 +177,7 @@ impl Tables {
             address: table.address,
             calls: std::mem::take(&mut table.calls),
             streams: std::mem::take(&mut table.streams),
+            ended: std::mem::take(&mut table.ended),
         })
     }
 
@@ -176,12 +186,14 @@ impl Tables {
         let table = &mut self.tables[full.table];
         table.state = TableState::Closed;
         table.calls = full.calls;
-        table.streams = full.streams;
+        table.streams = full.streams.difference(&table.ended).copied().collect();
+        table.ended.extend(full.ended);
     }
 
     /// Frees a table that was read, in which `launches` launches took `slots` slots.
     pub fn free(&mut self, at: usize, launches: usize, slots: usize) {
         self.tables[at].state = TableState::Free;
+        self.tables[at].ended.clear();
         // Two fifths of the slots, because later launches may touch more.
         let wanted = (SLOTS * 2 / 5).saturating_mul(launches.max(1)) / slots.max(1);
         self.close_at = wanted.clamp(8, CLOSED_AT).min(2 * self.close_at);
@@ -214,6 +226,30 @@ mod tests {
         assert_eq!(tables.take().as_ref(), Some(&full));
         tables.free(full.table, 2, 10);
         assert!(tables.is_read_up_to(1));
+    }
+
+    #[test]
+    fn the_handle_of_a_stream_that_has_ended_is_not_used() {
+        let mut tables = Tables::new(&[0x1000, 0x2000]);
+        for stream in [1, 2, 3] {
+            let place = tables.begin(1, stream).unwrap();
+            tables.end(place.table);
+        }
+        tables.end_stream(2);
+        tables.close();
+        let full = tables.take().unwrap();
+        assert_eq!((&full.streams, &full.ended), (&[1, 3].into(), &[2].into()));
+        tables.end_stream(3);
+        tables.put_back(full);
+        let full = tables.take().unwrap();
+        assert_eq!((&full.streams, &full.ended), (&[1].into(), &[2, 3].into()));
+        tables.free(full.table, 3, 10);
+        tables.end_stream(9);
+        let place = tables.begin(2, 2).unwrap();
+        tables.end(place.table);
+        tables.close();
+        let full = tables.take().unwrap();
+        assert_eq!((&full.streams, &full.ended), (&[2].into(), &[].into()));
     }
 
     /// A launch whose begin and end surround the closing of its table goes on in it.

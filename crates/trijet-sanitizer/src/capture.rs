@@ -77,6 +77,9 @@ pub struct AccessHooks {
     pub touched: fn(u64, Option<&Touched>),
     /// Takes the reason why something is not recorded.
     pub trouble: fn(&str),
+    /// Waits for all work of a context, in the thread that reads tables. Returns whether the work
+    /// is complete.
+    pub wait_for_context: fn(usize) -> bool,
 }
 
 /// The part of a function of the driver.
@@ -234,12 +237,13 @@ impl AccessCapture {
             (3, numbers::CONTEXT_ENDS) => {
                 self.state().contexts.insert(data.context(), ContextTables::Missing);
             }
+            (3, numbers::STREAM_ENDS) => self.end_stream(data.context(), data.stream()),
             (3, numbers::MODULE_LOADED) => self.patch(data.context(), data.module()),
             (5, numbers::LAUNCH_BEGINS) => self.begin_launch(data.launch(), None),
             (5, numbers::LAUNCH_ENDS) | (10, numbers::GRAPH_ENDS) => self.end_launches(),
             (10, numbers::GRAPH_BEGINS) => {
                 IS_UPLOAD.set(data.is_upload());
-                GRAPH_STREAM.set(data.graph_stream());
+                GRAPH_STREAM.set(data.stream());
             }
             (10, numbers::NODE_BEGINS) => {
                 if let Some(node) = data.node().filter(|_| !IS_UPLOAD.get()) {
@@ -408,7 +412,15 @@ impl AccessCapture {
         }
     }
 
-    /// Gives a launch a place in a table. `graph` is the stream of the graph that it is a part of.
+    /// A stream ends before its launches are read during a capture, or after a wait in vain.
+    fn end_stream(&self, context: usize, stream: usize) {
+        if let Some(ContextTables::Ready(tables)) = self.state().contexts.get_mut(&context) {
+            tables.end_stream(stream);
+        }
+    }
+
+    /// Gives a launch a place in a table. `graph` is the stream of the graph that it is a part of:
+    /// the stream of a node may end with the graph, and the stream of the graph waits for all nodes.
     fn begin_launch(&self, of: LaunchHandles, graph: Option<usize>) {
         let mut state = self.state();
         let mut present = PRESENT.get();
@@ -425,11 +437,7 @@ impl AccessCapture {
         let is_patched = !state.unpatched.contains(&of.module);
         let place = match state.contexts.get_mut(&of.context) {
             Some(ContextTables::Ready(tables)) if is_patched => {
-                let place = tables.begin(present.call, of.stream);
-                if let (Some(place), Some(stream)) = (&place, graph) {
-                    tables.add_stream(place, stream);
-                }
-                place
+                tables.begin(present.call, graph.unwrap_or(of.stream))
             }
             _ => None,
         };

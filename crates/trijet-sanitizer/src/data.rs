@@ -12,6 +12,8 @@ pub mod numbers {
     pub const CONTEXT_MADE: u32 = 3;
     /// In the domain of resources: a context ends.
     pub const CONTEXT_ENDS: u32 = 4;
+    /// In the domain of resources: a stream ends.
+    pub const STREAM_ENDS: u32 = 7;
     /// In the domain of resources: a module was loaded.
     pub const MODULE_LOADED: u32 = 9;
     /// In the domain of launches: a launch begins.
@@ -89,9 +91,9 @@ impl Argument {
         unsafe { arguments.read() }
     }
 
-    /// The stream of the launch of a graph, as the library numbers it.
+    /// The stream of the launch of a graph, or the stream that ends, as the library numbers it.
     #[must_use]
-    pub fn graph_stream(self) -> usize {
+    pub fn stream(self) -> usize {
         self.field(16)
     }
 

@@ -8,6 +8,8 @@ use std::sync::PoisonError;
 
 /// `SANITIZER_ERROR_OUT_OF_MEMORY`.
 const NO_MEMORY: c_int = 7;
+/// The work of a context is not known to be complete. No code of the library.
+const NOT_DONE: c_int = -1;
 /// Maximum number of bytes of a copy to the device.
 const UPLOAD_BYTES: usize = 8192;
 
@@ -65,8 +67,9 @@ impl AccessCapture {
     }
 
     fn wait_for_stream(&self, stream: *mut c_void) -> Result<(), c_int> {
-        // SAFETY: the stream exists: the callback for its end waits until its tables are read.
-        // After the limit of that wait, the library refuses the handle.
+        // SAFETY: the stream exists: a table that is taken has no stream that has ended, and the
+        // call that ends a stream waits until its tables are read. False if that wait is in vain
+        // while this thread waits for the same stream.
         let code = unsafe { (self.api.wait)(stream) };
         if code == 0 { Ok(()) } else { Err(code) }
     }
@@ -77,11 +80,11 @@ impl AccessCapture {
         IS_INSIDE.set(true);
         loop {
             let (context, full) = self.next_table();
-            let waited = self.wait_for_launches(&full);
+            let waited = self.wait_for_launches(context, &full);
             if self.gives_back(context, &full) {
                 continue;
             }
-            let content = waited.and_then(|()| self.read(&full));
+            let content = waited.and_then(|()| self.read(context, &full));
             let slots = content.as_ref().map_or(0, |content| content.keys.len());
             match &content {
                 Ok(content) => {
@@ -128,7 +131,11 @@ impl AccessCapture {
     }
 
     /// Waits for the launches of a table, unless a capture begins.
-    fn wait_for_launches(&self, full: &FullTable) -> Result<(), c_int> {
+    fn wait_for_launches(&self, context: usize, full: &FullTable) -> Result<(), c_int> {
+        if !full.ended.is_empty() && self.state().captured.is_empty() {
+            let is_done = (self.hooks.wait_for_context)(context);
+            return if is_done { Ok(()) } else { Err(NOT_DONE) };
+        }
         for stream in &full.streams {
             if self.state().captured.is_empty() {
                 self.wait_for_stream(handle(*stream))?;
@@ -153,8 +160,11 @@ impl AccessCapture {
     }
 
     /// Reads a table whose launches are complete, and clears it.
-    fn read(&self, full: &FullTable) -> Result<TableContent, c_int> {
-        let stream = full.streams.last().map_or(std::ptr::null_mut(), |stream| handle(*stream));
+    fn read(&self, context: usize, full: &FullTable) -> Result<TableContent, c_int> {
+        let stream = match full.streams.last() {
+            Some(stream) => handle(*stream),
+            None => self.legacy_stream(context)?,
+        };
         let at = |offset: usize| full.address + offset;
         let mut header = vec![0_u8; table::HEADER_BYTES];
         self.download(&mut header, at(0), stream)?;

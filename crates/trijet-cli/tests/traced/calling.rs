@@ -208,6 +208,7 @@ fn run_seen(name: &str) -> bool {
         "seen-graph-follows" => || seen_graph(|driver| follow(driver, ONE, OTHER)),
         "many-seen-kernels" => many_seen_kernels,
         "captured-kernel" => captured_kernel,
+        "stream-ends-during-capture" => stream_ends_during_capture,
         _ => return false,
     };
     program();
@@ -284,6 +285,18 @@ fn captured_kernel() {
     driver.launch(ONE, DATA);
     driver.touches(DATA, BYTES, 2);
     driver.launch(OTHER, DATA);
+}
+
+/// A stream ends while nothing is read, and its launches are read later.
+fn stream_ends_during_capture() {
+    let driver = prepared(NON_BLOCKING);
+    driver.touches(DATA, BYTES, 2);
+    driver.launch(OTHER, DATA);
+    driver.call(c"cuStreamBeginCapture_v2", &[Word(ONE), Int(0)]);
+    driver.call(c"cuStreamDestroy_v2", &[Word(OTHER)]);
+    driver.call(c"cuStreamEndCapture", &[Word(ONE), Out(7)]);
+    driver.touches(DATA, BYTES, 1);
+    driver.launch(ONE, DATA);
 }
 
 /// An upload in one stream and a download in the other one, with other calls between them.

@@ -10,17 +10,21 @@ type NameOf = unsafe extern "C" fn(*mut *const c_char, *const c_void) -> c_int;
 type LayoutOf = unsafe extern "C" fn(*const c_void, usize, *mut usize, *mut usize) -> c_int;
 
 type DeviceOf = unsafe extern "C" fn(*mut c_int) -> c_int;
+type Enter = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Wait = unsafe extern "C" fn() -> c_int;
 
 /// Maximum number of arguments of a kernel. A kernel has at most 32 KiB of them.
 const ARGUMENTS_MAX: usize = 4096;
 
-/// The functions of the driver that describe a kernel. A launch takes a function of a module, or a
-/// kernel of a library.
+/// The functions of the driver that describe a kernel, and those that wait for a context. A launch
+/// takes a function of a module, or a kernel of a library.
 #[derive(Debug, Clone, Copy)]
 struct Describers {
     names: [Option<NameOf>; 2],
     layouts: [Option<LayoutOf>; 2],
     device: Option<DeviceOf>,
+    enter: Option<Enter>,
+    wait: Option<Wait>,
 }
 
 /// A kernel of the program.
@@ -53,7 +57,13 @@ fn find() -> Option<Describers> {
     let layout = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<LayoutOf>>(symbol) };
     // SAFETY: as for `name`.
     let device = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<DeviceOf>>(symbol) };
+    // SAFETY: as for `name`.
+    let enter = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<Enter>>(symbol) };
+    // SAFETY: as for `name`.
+    let wait = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<Wait>>(symbol) };
     Some(Describers {
+        enter: enter(symbol(c"cuCtxSetCurrent")),
+        wait: wait(symbol(c"cuCtxSynchronize")),
         device: device(symbol(c"cuCtxGetDevice")),
         names: [name(symbol(c"cuFuncGetName")), name(symbol(c"cuKernelGetName"))],
         layouts: [layout(symbol(c"cuFuncGetParamInfo")), layout(symbol(c"cuKernelGetParamInfo"))],
@@ -67,6 +77,22 @@ pub(super) fn present_device() -> Option<u32> {
     // SAFETY: the call writes the local variable. It waits for nothing.
     let code = unsafe { call(&raw mut device) };
     u32::try_from(device).ok().filter(|_| code == 0)
+}
+
+/// Waits for all work of a context, in a thread of the recorder that has no context. Returns whether
+/// it is complete.
+pub(super) fn wait_for_context(context: usize) -> bool {
+    let Some(Describers { enter: Some(enter), wait: Some(wait), .. }) = describers() else {
+        return false;
+    };
+    // SAFETY: the context exists: the callback for its end waits for this thread. After the limit of
+    // that wait, the driver refuses the handle.
+    let is_entered = unsafe { enter(std::ptr::with_exposed_provenance_mut(context)) } == 0;
+    // SAFETY: the call has no arguments. It is refused while a stream is captured.
+    let is_done = is_entered && unsafe { wait() } == 0;
+    // SAFETY: null leaves the thread without a context.
+    unsafe { enter(std::ptr::null_mut()) };
+    is_done
 }
 
 /// Describes the kernel with this handle. Must be called without a lock: the driver may call back.
