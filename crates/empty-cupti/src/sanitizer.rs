@@ -200,23 +200,6 @@ pub unsafe extern "C" fn sanitizerMemset(
 /// # Safety
 /// The bytes are parts of allocations.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sanitizerMemcpyHostToDeviceAsync(
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    stream: *mut c_void,
-) -> c_int {
-    live(stream);
-    // SAFETY: the caller promises the bytes, and the two do not overlap.
-    unsafe { to.cast::<u8>().copy_from_nonoverlapping(from.cast(), bytes) };
-    0
-}
-
-/// Copies.
-///
-/// # Safety
-/// The bytes are parts of allocations.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn sanitizerMemcpyDeviceToHost(
     to: *mut c_void,
     from: *const c_void,
@@ -369,12 +352,8 @@ fn mark_all(touches: &[Touch]) {
     if data == 0 {
         return;
     }
-    let word = |at: usize| -> *mut u64 { ptr::with_exposed_provenance_mut(at) };
-    // SAFETY: the user data is the descriptor of a table, in memory of `sanitizerAlloc`.
-    let base = unsafe { word(data).read() };
-    // SAFETY: the same.
-    let rest = unsafe { word(data + 8).read() };
-    let table = Table { base: base as usize, launch: rest & 0xffff_ffff, mask: rest >> 32 };
+    // The address of a table in memory of `sanitizerAlloc`, and the number of the launch.
+    let table = Table { base: data & !0xfff, launch: (data & 0xfff) as u64 };
     for Touch { address, bytes, mode } in touches {
         for granule in address / 256..(address + bytes).div_ceil(256) {
             table.mark(granule, *mode);
@@ -386,8 +365,11 @@ fn mark_all(touches: &[Touch]) {
 struct Table {
     base: usize,
     launch: u64,
-    mask: u64,
 }
+
+const SLOTS: u64 = 1 << 18;
+/// The mask of the entries.
+const MASK: u64 = 2 * SLOTS - 1;
 
 impl Table {
     fn word(&self, at: u64) -> *mut u64 {
@@ -406,20 +388,19 @@ impl Table {
 
     fn mark(&self, granule: u64, mode: u32) {
         let (chunk, bit) = (granule >> 9, granule & 511);
-        let slots = self.mask.div_ceil(2);
-        let bits_at = 8192 + (self.mask + 1) * 8;
-        let keys_at = bits_at + (slots + 1) * 128;
+        let bits_at = 8192 + (MASK + 1) * 8;
+        let keys_at = bits_at + (SLOTS + 1) * 128;
         let key = chunk << 32 | self.launch << 20;
         // The first free entry, or the one of the chunk. The place is not hashed.
         let mut place = 0;
         let slot = loop {
-            let entry = self.read(8192 + (place & self.mask) * 8);
+            let entry = self.read(8192 + (place & MASK) * 8);
             if entry == 0 {
                 let header = self.read(0);
                 self.write(0, header + 1);
                 let slot = header & 0xffff_ffff;
                 self.write(keys_at + slot * 8, key);
-                self.write(8192 + (place & self.mask) * 8, key | slot);
+                self.write(8192 + (place & MASK) * 8, key | slot);
                 break slot;
             }
             if entry & !0xf_ffff == key {

@@ -1,8 +1,7 @@
 // The patches: device functions that the Sanitizer API calls before each access of global memory. They set a bit
 // for each granule of 256 bytes that a launch reads or writes. `table.rs` reads the bits.
 //
-// The table is one allocation. A launch has a descriptor of 16 bytes in it, whose address is the `userdata` of each
-// call: the base of the allocation, the number of the launch, and the mask of the hash table.
+// The `userdata` of each call is the address of the table, which is a multiple of 4096, plus the number of the launch.
 //
 // The ABI of patches leaves about 14 registers, so the common path has few live values.
 
@@ -16,19 +15,23 @@ typedef int PatchResult;  // 0: the kernel goes on
 // The layout, as in `table.rs`.
 #define GRANULE_LOG2 8
 #define CHUNK_LOG2 9               // granules of a chunk
+#define SLOTS (1u << 18)
+#define MASK (2 * SLOTS - 1)       // of the entries of the hash table
 #define WORDS_OF_SLOT 32           // 16 words of reads, 16 words of writes
 #define HEADER_BYTES 8192
 #define FULL_AT 1024               // a byte for each launch: whether accesses of it are missing
 #define INSERTING 0xfffffu         // the slot of an entry that is being inserted
-#define MAPS_AT 32                 // words of the header
 #define MAPS_MAX 4096
 #define MAP_TABLE 8192
 #define MAP_BYTES 24
 
-struct Descriptor {
-    u64 base;
-    u32 launch;
-    u32 mask;
+#define BITS_AT (HEADER_BYTES + u64(MASK + 1) * 8)
+#define KEYS_AT (BITS_AT + u64(SLOTS + 1) * (WORDS_OF_SLOT * 4))
+#define MAPS_AT (KEYS_AT + u64(SLOTS + 2) * 8)
+
+struct Launch {
+    u64 table;
+    u32 number;
 };
 
 DEVICE u32 lane_id() {
@@ -79,26 +82,18 @@ DEVICE u64 exchange(u64 at, u64 old, u64 with) {
     return before;
 }
 
-DEVICE Descriptor descriptor(void *userdata) {
-    Descriptor one;
-    asm volatile("{ .reg .b64 t; ld.global.v2.b64 {%0, t}, [%3]; mov.b64 {%1, %2}, t; }"
-                 : "=l"(one.base), "=r"(one.launch), "=r"(one.mask)
-                 : "l"(userdata));
-    return one;
+DEVICE Launch launch_of(void *userdata) {
+    const u64 word = u64(userdata);
+    return {word & ~u64(0xfff), u32(word) & 0xfff};
 }
-
-DEVICE u32 slots(u32 mask) { return (mask + 1) / 2; }
-DEVICE u64 bits_at(u32 mask) { return HEADER_BYTES + (u64(mask) + 1) * 8; }
-DEVICE u64 keys_at(u32 mask) { return bits_at(mask) + u64(slots(mask) + 1) * (WORDS_OF_SLOT * 4); }
-DEVICE u64 maps_at(u32 mask) { return keys_at(mask) + u64(slots(mask) + 2) * 8; }
 
 DEVICE u32 hash(u32 chunk, u32 launch) {
     u32 mixed = chunk * 0x9E3779B1u + launch * 0x85EBCA6Bu;
     return mixed ^ (mixed >> 15);
 }
 
-DEVICE void set_bits(const Descriptor &of, u32 slot, u32 word, u32 bits, u32 mode) {
-    u64 at = of.base + bits_at(of.mask) + u64(slot * WORDS_OF_SLOT + word) * 4;
+DEVICE void set_bits(const Launch &of, u32 slot, u32 word, u32 bits, u32 mode) {
+    u64 at = of.table + BITS_AT + u64(slot * WORDS_OF_SLOT + word) * 4;
     if (mode & 1)
         if (~load(at) & bits) set(at, bits);
     if (mode & 2)
@@ -106,33 +101,33 @@ DEVICE void set_bits(const Descriptor &of, u32 slot, u32 word, u32 bits, u32 mod
 }
 
 // The slot of a chunk, or INSERTING if the cache does not have it.
-DEVICE u32 find(const Descriptor &of, u32 chunk) {
-    u32 place = hash(chunk, of.launch);
-    Pair entry = load_pair(of.base + HEADER_BYTES + u64(place & of.mask) * 8);
-    if (entry.high != chunk || (entry.low >> 20) != of.launch) {
-        entry = load_pair(of.base + HEADER_BYTES + u64((place + 1) & of.mask) * 8);
-        if (entry.high != chunk || (entry.low >> 20) != of.launch) return INSERTING;
+DEVICE u32 find(const Launch &of, u32 chunk) {
+    u32 place = hash(chunk, of.number);
+    Pair entry = load_pair(of.table + HEADER_BYTES + u64(place & MASK) * 8);
+    if (entry.high != chunk || (entry.low >> 20) != of.number) {
+        entry = load_pair(of.table + HEADER_BYTES + u64((place + 1) & MASK) * 8);
+        if (entry.high != chunk || (entry.low >> 20) != of.number) return INSERTING;
     }
     return entry.low & INSERTING;
 }
 
 // Finds or inserts a chunk. One lane of a warp at a time calls this, so it waits for other warps only.
-DEVICE u32 insert(const Descriptor &of, u32 chunk) {
-    u32 place = hash(chunk, of.launch);
+DEVICE u32 insert(const Launch &of, u32 chunk) {
+    u32 place = hash(chunk, of.number);
 #pragma unroll 1
     for (int probe = 0; probe < 128; ++probe, ++place) {
-        const u64 at = of.base + HEADER_BYTES + u64(place & of.mask) * 8;
-        const u64 key = (u64(chunk) << 32) | (of.launch << 20);
+        const u64 at = of.table + HEADER_BYTES + u64(place & MASK) * 8;
+        const u64 key = (u64(chunk) << 32) | (of.number << 20);
         Pair entry = load_fresh(at);
         if (entry.low == 0) {
             const u64 before = exchange(at, 0, key | INSERTING);
             if (before == 0) {
-                u32 slot = add(of.base, 1);
-                if (slot >= slots(of.mask)) {
-                    slot = slots(of.mask);  // a slot that is never read
-                    store_byte(of.base + FULL_AT + of.launch, 1);
+                u32 slot = add(of.table, 1);
+                if (slot >= SLOTS) {
+                    slot = SLOTS;  // a slot that is never read
+                    store_byte(of.table + FULL_AT + of.number, 1);
                 } else {
-                    store(of.base + keys_at(of.mask) + u64(slot) * 8, key);
+                    store(of.table + KEYS_AT + u64(slot) * 8, key);
                 }
                 store(at, key | slot);
                 return slot;
@@ -140,29 +135,28 @@ DEVICE u32 insert(const Descriptor &of, u32 chunk) {
             entry.low = u32(before);
             entry.high = u32(before >> 32);
         }
-        if (entry.high == chunk && (entry.low >> 20) == of.launch) {
+        if (entry.high == chunk && (entry.low >> 20) == of.number) {
 #pragma unroll 1
             while ((entry.low & INSERTING) == INSERTING) entry = load_fresh(at);
             return entry.low & INSERTING;
         }
     }
-    store_byte(of.base + FULL_AT + of.launch, 1);
-    return slots(of.mask);
+    store_byte(of.table + FULL_AT + of.number, 1);
+    return SLOTS;
 }
 
 // Marks the granule of an address, in each lane its own. `userdata` and `mode` are the same in all lanes.
 DEVICE void mark(void *userdata, u64 address, u32 mode) {
     if (userdata == 0 || mode == 0) return;
     const u32 active = __activemask();
-    const Descriptor of = descriptor(userdata);
+    const Launch of = launch_of(userdata);
     const u64 granule = address >> GRANULE_LOG2;
-    // One lane for each granule.
-    const int first = __ffs(active) - 1;
-    bool leads;
-    if (__all_sync(active, granule == __shfl_sync(active, granule, first)))
-        leads = lane_id() == u32(first);
-    else
-        leads = lane_id() == u32(__ffs(__match_any_sync(active, granule)) - 1);
+    // The first lane of each granule. Lanes far from each other may mark the same one, which costs less than to compare
+    // all lanes with all.
+    const u32 lane = lane_id();
+    const u64 before = __shfl_up_sync(active, granule, 1);
+    const bool follows = lane != 0 && (active >> (lane - 1) & 1) && before == granule;
+    const bool leads = !follows;
     const u32 chunk = u32(granule >> CHUNK_LOG2);
     const u32 bit = u32(granule) & ((1u << CHUNK_LOG2) - 1);
     bool is_new = false;
@@ -174,10 +168,16 @@ DEVICE void mark(void *userdata, u64 address, u32 mode) {
     u32 rest = __ballot_sync(active, is_new);
 #pragma unroll 1
     while (rest) {
-        const u32 lane = __ffs(rest) - 1;
-        rest &= rest - 1;
-        if (lane_id() == lane) set_bits(of, insert(of, chunk), bit >> 5, 1u << (bit & 31), mode);
-        __syncwarp(active);
+        const u32 first = __ffs(rest) - 1;
+        u32 slot = 0;
+        if (lane == first) slot = insert(of, chunk);
+        slot = __shfl_sync(active, slot, first);
+        const u32 inserted = __shfl_sync(active, chunk, first);
+        if (is_new && chunk == inserted) {
+            set_bits(of, slot, bit >> 5, 1u << (bit & 31), mode);
+            is_new = false;
+        }
+        rest = __ballot_sync(active, is_new);
     }
 }
 
@@ -186,7 +186,7 @@ DEVICE void mark_range(void *userdata, u64 address, u32 bytes, u32 mode) {
     if (userdata == 0 || bytes == 0) return;
     const u32 active = __activemask();
     if (lane_id() == u32(__ffs(active) - 1)) {
-        const Descriptor of = descriptor(userdata);
+        const Launch of = launch_of(userdata);
         u64 granule = address >> GRANULE_LOG2;
         u32 left = u32(((address + bytes - 1) >> GRANULE_LOG2) - granule) + 1;
         while (left) {
@@ -209,10 +209,10 @@ DEVICE void mark_map(void *userdata, u64 map, u32 mode) {
     if (userdata == 0) return;
     const u32 active = __activemask();
     if (lane_id() == u32(__ffs(active) - 1)) {
-        const Descriptor of = descriptor(userdata);
-        const u64 table = of.base + maps_at(of.mask);
-        const u64 key = (u64(of.launch) << 52) | (u64(mode) << 50) | (map & ((1ull << 50) - 1));
-        u32 place = hash(u32(map >> 6), of.launch * 4 + mode);
+        const Launch of = launch_of(userdata);
+        const u64 table = of.table + MAPS_AT;
+        const u64 key = (u64(of.number) << 52) | (u64(mode) << 50) | (map & ((1ull << 50) - 1));
+        u32 place = hash(u32(map >> 6), of.number * 4 + mode);
         bool is_noted = false;
 #pragma unroll 1
         for (int probe = 0; probe < 32; ++probe, ++place) {
@@ -222,14 +222,14 @@ DEVICE void mark_map(void *userdata, u64 map, u32 mode) {
             if (entry == 0) {
                 entry = exchange(at, 0, key);
                 if (entry == 0) {
-                    const u32 number = add(of.base + 4, 1);
+                    const u32 number = add(of.table + 4, 1);
                     if (number < MAPS_MAX) {
                         const u64 to = table + MAP_TABLE * 8 + u64(number) * MAP_BYTES;
                         store(to, key);
                         store(to + 8, *(volatile u64 *)map);
                         store(to + 16, *(volatile u64 *)(map + 8));
                     } else {
-                        store_byte(of.base + FULL_AT + of.launch, 1);
+                        store_byte(of.table + FULL_AT + of.number, 1);
                     }
                     is_noted = true;
                     break;
@@ -240,7 +240,7 @@ DEVICE void mark_map(void *userdata, u64 map, u32 mode) {
                 break;
             }
         }
-        if (!is_noted) store_byte(of.base + FULL_AT + of.launch, 1);
+        if (!is_noted) store_byte(of.table + FULL_AT + of.number, 1);
     }
     __syncwarp(active);
 }

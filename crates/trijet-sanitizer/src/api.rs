@@ -71,9 +71,6 @@ symbols! {
     alloc = c"sanitizerAlloc": fn(*mut c_void, *mut *mut c_void, usize);
     /// Fills device memory, in a stream.
     fill = c"sanitizerMemset": fn(*mut c_void, c_int, usize, *mut c_void);
-    /// Copies to the device, in a stream.
-    upload =
-        c"sanitizerMemcpyHostToDeviceAsync": fn(*mut c_void, *const c_void, usize, *mut c_void);
     /// Copies from the device, in a stream, and waits for the copy.
     download = c"sanitizerMemcpyDeviceToHost": fn(*mut c_void, *const c_void, usize, *mut c_void);
     /// Waits for a stream.

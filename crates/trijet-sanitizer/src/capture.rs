@@ -443,8 +443,8 @@ impl AccessCapture {
         };
         drop(state);
         // Without a place, a node of a graph may still have the place of its last launch.
-        let descriptor = place.map_or(0, |place| table::descriptor(place.address, place.launch));
-        let is_set = self.set_launch(&of, descriptor);
+        let data = place.map_or(0, |place| table::launch_data(place.address, place.launch));
+        let is_set = self.set_launch(&of, data);
         match (place, is_set) {
             (Some(place), true) => {
                 present.captured += 1;
@@ -464,12 +464,12 @@ impl AccessCapture {
         PRESENT.set(present);
     }
 
-    fn set_launch(&self, of: &LaunchHandles, descriptor: usize) -> bool {
-        let descriptor = handle(descriptor);
+    fn set_launch(&self, of: &LaunchHandles, data: usize) -> bool {
+        let data = handle(data);
         let [launch, kernel, stream] = [of.launch, of.kernel, of.stream].map(handle);
-        // SAFETY: the handles are from the callback of the launch, which begins. The descriptor
-        // is null, or stays valid, because the table is never freed.
-        unsafe { (self.api.launch_data)(launch, kernel, stream, descriptor) == 0 }
+        // SAFETY: the handles are from the callback of the launch, which begins. The data is null, or
+        // names a table, which is never freed.
+        unsafe { (self.api.launch_data)(launch, kernel, stream, data) == 0 }
     }
 
     /// Ends the launches that this thread has begun.

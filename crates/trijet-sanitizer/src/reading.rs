@@ -10,8 +10,6 @@ use std::sync::PoisonError;
 const NO_MEMORY: c_int = 7;
 /// The work of a context is not known to be complete. No code of the library.
 const NOT_DONE: c_int = -1;
-/// Maximum number of bytes of a copy to the device.
-const UPLOAD_BYTES: usize = 8192;
 
 impl AccessCapture {
     /// Makes the tables of a context.
@@ -23,13 +21,14 @@ impl AccessCapture {
         let mut addresses = Vec::new();
         for _ in 0..TABLES {
             let mut memory: *mut c_void = std::ptr::null_mut();
+            let bytes = table::BYTES + table::ALIGNMENT;
             // SAFETY: the context exists, because this callback is about it or about a launch in
             // it. The call writes the local variable.
-            let code = unsafe { (self.api.alloc)(handle(context), &raw mut memory, table::BYTES) };
+            let code = unsafe { (self.api.alloc)(handle(context), &raw mut memory, bytes) };
             if code != 0 {
                 break;
             }
-            let address = memory.expose_provenance();
+            let address = memory.expose_provenance().next_multiple_of(table::ALIGNMENT);
             if self.clear(address, stream).is_err() {
                 break;
             }
@@ -38,17 +37,9 @@ impl AccessCapture {
         if addresses.is_empty() { Err(NO_MEMORY) } else { Ok(Tables::new(&addresses)) }
     }
 
-    /// Clears a new table, and writes its descriptors.
+    /// Clears a new table.
     fn clear(&self, address: usize, stream: *mut c_void) -> Result<(), c_int> {
         self.fill(address, table::BYTES, stream)?;
-        let descriptors = table::descriptors(address);
-        for (at, part) in (0..).step_by(UPLOAD_BYTES).zip(descriptors.chunks(UPLOAD_BYTES)) {
-            let to = handle(address + table::DESCRIPTORS_AT + at);
-            // SAFETY: the table has these bytes at this offset. The source lives until the wait
-            // below.
-            let code = unsafe { (self.api.upload)(to, part.as_ptr().cast(), part.len(), stream) };
-            (code == 0).then_some(()).ok_or(code)?;
-        }
         self.wait_for_stream(stream)
     }
 

@@ -29,8 +29,6 @@ pub const SLOT_BYTES: usize = 128;
 const MAP_TABLE_BYTES: usize = 8192 * 8;
 /// The number of bytes of a use of a tensor map.
 pub const MAP_BYTES: usize = 24;
-/// The number of bytes of a descriptor.
-const DESCRIPTOR_BYTES: usize = 16;
 
 /// The offset of the slots.
 pub const BITS_AT: usize = HEADER_BYTES + ENTRIES * 8;
@@ -40,28 +38,15 @@ pub const KEYS_AT: usize = BITS_AT + (SLOTS + 1) * SLOT_BYTES;
 pub const MAP_TABLE_AT: usize = KEYS_AT + (SLOTS + 2) * 8;
 /// The offset of the uses of tensor maps.
 pub const MAPS_AT: usize = MAP_TABLE_AT + MAP_TABLE_BYTES;
-/// The offset of the descriptors.
-pub const DESCRIPTORS_AT: usize = (MAPS_AT + MAPS * MAP_BYTES).next_multiple_of(256);
 /// The number of bytes of a table.
-pub const BYTES: usize = DESCRIPTORS_AT + (LAUNCHES + 1) * DESCRIPTOR_BYTES;
+pub const BYTES: usize = MAPS_AT + MAPS * MAP_BYTES;
+/// The alignment of a table, so that an address has room for the number of a launch.
+pub const ALIGNMENT: usize = LAUNCHES + 1;
 
-/// The address of the descriptor of a launch.
+/// The word that the patches get for a launch.
 #[must_use]
-pub fn descriptor(table: usize, launch: u32) -> usize {
-    table + DESCRIPTORS_AT + launch as usize * DESCRIPTOR_BYTES
-}
-
-/// The descriptors of a table at this address.
-#[must_use]
-pub fn descriptors(table: usize) -> Vec<u8> {
-    let mask = u32::try_from(ENTRIES - 1).unwrap_or(u32::MAX);
-    let mut all = Vec::with_capacity((LAUNCHES + 1) * DESCRIPTOR_BYTES);
-    for launch in 0..=u32::try_from(LAUNCHES).unwrap_or(u32::MAX) {
-        all.extend((table as u64).to_le_bytes());
-        all.extend(launch.to_le_bytes());
-        all.extend(mask.to_le_bytes());
-    }
-    all
+pub fn launch_data(table: usize, launch: u32) -> usize {
+    table + launch as usize
 }
 
 /// The accesses of a launch: sorted ranges of whole granules. At least one byte of each granule was
