@@ -31,7 +31,6 @@ PROGRAMS = [
     ("cuda-sync-copy", ["PERF/SYNC-COPY"]),
     ("cuda-first-load", ["PERF/FIRST-USE-LOAD"]),
     ("torch-pageable+synchronize", ["PERF/PAGEABLE", "PERF/OVER-SYNC"]),
-    ("torch-host-code+pageable", ["PERF/GPU-IDLE", "PERF/PAGEABLE"]),
 ]
 LOOP = re.compile(r"(planted|mended) loop ([0-9.]+) s, ([0-9]+) steps, sum (\S+)")
 

@@ -174,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_process_that_shows_loads_by_tensor_maps_may_hide_stores() {
+        let ranges = [512..1024, 4096..4352];
         let unseen = |others: &[Touch]| {
             let mut seen = seen(|out| {
                 let mut add = |call, what, ranges: &[_]| {
                     trijet_cupti::call_file::touched(out, call, what, ranges);
                 };
-                add(4, Touch::Read, &[512..1024]);
+                add(4, Touch::Read, &ranges);
                 add(4, Touch::End, &[]);
-                others.iter().for_each(|what| add(5, *what, &[4096..4097]));
+                others.iter().for_each(|what| add(5, *what, &ranges));
             });
             seen.work(CallLaunches { call: 4, captured: 1, missed: 0 }, 1).unwrap().unseen_by_maps
         };

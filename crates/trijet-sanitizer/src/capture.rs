@@ -420,7 +420,8 @@ impl AccessCapture {
     }
 
     /// Gives a launch a place in a table. `graph` is the stream of the graph that it is a part of:
-    /// the stream of a node may end with the graph, and the stream of the graph waits for all nodes.
+    /// the stream of a node may end with the graph, and the stream of the graph waits for all
+    /// nodes.
     fn begin_launch(&self, of: LaunchHandles, graph: Option<usize>) {
         let mut state = self.state();
         let mut present = PRESENT.get();
@@ -467,8 +468,8 @@ impl AccessCapture {
     fn set_launch(&self, of: &LaunchHandles, data: usize) -> bool {
         let data = handle(data);
         let [launch, kernel, stream] = [of.launch, of.kernel, of.stream].map(handle);
-        // SAFETY: the handles are from the callback of the launch, which begins. The data is null, or
-        // names a table, which is never freed.
+        // SAFETY: the handles are from the callback of the launch, which begins. The data is null,
+        // or names a table, which is never freed.
         unsafe { (self.api.launch_data)(launch, kernel, stream, data) == 0 }
     }
 

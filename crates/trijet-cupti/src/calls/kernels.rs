@@ -1,4 +1,5 @@
-//! The names of kernels and the layouts of their arguments, as the driver of the program has them.
+//! Questions to the driver of the program: the names of kernels, the layouts of their arguments,
+//! the present device, and whether the work of a context is complete.
 
 use super::arguments::pointer;
 use crate::search;
@@ -16,10 +17,10 @@ type Wait = unsafe extern "C" fn() -> c_int;
 /// Maximum number of arguments of a kernel. A kernel has at most 32 KiB of them.
 const ARGUMENTS_MAX: usize = 4096;
 
-/// The functions of the driver that describe a kernel, and those that wait for a context. A launch
-/// takes a function of a module, or a kernel of a library.
+/// The functions of the driver. A launch takes a function of a module, or a kernel of a library, so
+/// a kernel is described by two functions.
 #[derive(Debug, Clone, Copy)]
-struct Describers {
+struct DriverFunctions {
     names: [Option<NameOf>; 2],
     layouts: [Option<LayoutOf>; 2],
     device: Option<DeviceOf>,
@@ -35,58 +36,62 @@ pub(super) struct Kernel {
     pub(super) layout: Vec<(usize, usize)>,
 }
 
-fn describers() -> Option<&'static Describers> {
-    static FOUND: OnceLock<Option<Describers>> = OnceLock::new();
+fn driver() -> Option<&'static DriverFunctions> {
+    static FOUND: OnceLock<Option<DriverFunctions>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()
 }
 
 /// Looks up the functions that describe kernels.
 pub(super) fn prepare() {
     // Without these functions, kernels have no names and no known arguments.
-    let _found = describers();
+    let _found = driver();
 }
 
-fn find() -> Option<Describers> {
-    let driver = search::DRIVER.candidates().into_iter();
-    let library = driver.filter_map(|path| Library::open(&path, true).ok()).next()?;
-    let symbol = |name: &CStr| library.symbol(name);
-    // SAFETY: `Option` of a function pointer has the size of a pointer, and null is `None`. The
-    // types are the documented signatures. False if the driver exports the names with others.
-    let name = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<NameOf>>(symbol) };
-    // SAFETY: as for `name`.
-    let layout = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<LayoutOf>>(symbol) };
-    // SAFETY: as for `name`.
-    let device = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<DeviceOf>>(symbol) };
-    // SAFETY: as for `name`.
-    let enter = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<Enter>>(symbol) };
-    // SAFETY: as for `name`.
-    let wait = |symbol| unsafe { std::mem::transmute::<*const c_void, Option<Wait>>(symbol) };
-    Some(Describers {
-        enter: enter(symbol(c"cuCtxSetCurrent")),
-        wait: wait(symbol(c"cuCtxSynchronize")),
-        device: device(symbol(c"cuCtxGetDevice")),
-        names: [name(symbol(c"cuFuncGetName")), name(symbol(c"cuKernelGetName"))],
-        layouts: [layout(symbol(c"cuFuncGetParamInfo")), layout(symbol(c"cuKernelGetParamInfo"))],
+/// A function of the driver, if it has one of this name.
+macro_rules! function {
+    ($library:expr, $name:literal, $kind:ty) => {{
+        let address = $library.symbol($name);
+        // SAFETY: `Option` of a function pointer has the size of a pointer, and null is `None`. The
+        // types are the documented signatures. False if the driver exports the names with others.
+        unsafe { std::mem::transmute::<*const c_void, Option<$kind>>(address) }
+    }};
+}
+
+fn find() -> Option<DriverFunctions> {
+    let paths = search::DRIVER.candidates().into_iter();
+    let library = paths.filter_map(|path| Library::open(&path, true).ok()).next()?;
+    Some(DriverFunctions {
+        names: [
+            function!(library, c"cuFuncGetName", NameOf),
+            function!(library, c"cuKernelGetName", NameOf),
+        ],
+        layouts: [
+            function!(library, c"cuFuncGetParamInfo", LayoutOf),
+            function!(library, c"cuKernelGetParamInfo", LayoutOf),
+        ],
+        device: function!(library, c"cuCtxGetDevice", DeviceOf),
+        enter: function!(library, c"cuCtxSetCurrent", Enter),
+        wait: function!(library, c"cuCtxSynchronize", Wait),
     })
 }
 
 /// The number of the device of the current context of this thread.
 pub(super) fn present_device() -> Option<u32> {
-    let call = describers()?.device?;
+    let call = driver()?.device?;
     let mut device = 0;
     // SAFETY: the call writes the local variable. It waits for nothing.
     let code = unsafe { call(&raw mut device) };
     u32::try_from(device).ok().filter(|_| code == 0)
 }
 
-/// Waits for all work of a context, in a thread of the recorder that has no context. Returns whether
-/// it is complete.
+/// Waits for all work of a context, in a thread of the recorder that has no context. Returns
+/// whether it is complete.
 pub(super) fn wait_for_context(context: usize) -> bool {
-    let Some(Describers { enter: Some(enter), wait: Some(wait), .. }) = describers() else {
+    let Some(DriverFunctions { enter: Some(enter), wait: Some(wait), .. }) = driver() else {
         return false;
     };
-    // SAFETY: the context exists: the callback for its end waits for this thread. After the limit of
-    // that wait, the driver refuses the handle.
+    // SAFETY: the context exists: the callback for its end waits for this thread. After the limit
+    // of that wait, the driver refuses the handle.
     let is_entered = unsafe { enter(std::ptr::with_exposed_provenance_mut(context)) } == 0;
     // SAFETY: the call has no arguments. It is refused while a stream is captured.
     let is_done = is_entered && unsafe { wait() } == 0;
@@ -99,9 +104,9 @@ pub(super) fn wait_for_context(context: usize) -> bool {
 pub(super) fn describe(handle: u64) -> Kernel {
     let unknown =
         || Kernel { name: format!("kernel {handle:#x}").into_bytes(), layout: Vec::new() };
-    let Some(describers) = describers() else { return unknown() };
+    let Some(driver) = driver() else { return unknown() };
     let kernel = pointer::<c_void>(handle);
-    for (name, layout) in describers.names.iter().zip(&describers.layouts) {
+    for (name, layout) in driver.names.iter().zip(&driver.layouts) {
         let Some(name) = name.and_then(|call| name_by(call, kernel)) else { continue };
         // Only the kind of handle that has a name may be asked further.
         let layout = layout.map_or_else(Vec::new, |call| layout_by(call, kernel));
