@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 41] = [
+const FUNCTIONS: [&CStr; 42] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -48,6 +48,7 @@ const FUNCTIONS: [&CStr; 41] = [
     c"cuIpcOpenMemHandle_v2",
     c"cuExternalMemoryGetMappedBuffer",
     c"cuGraphAddMemAllocNode",
+    c"cuTensorMapEncodeTiled",
     c"cuGraphAddMemFreeNode",
 ];
 

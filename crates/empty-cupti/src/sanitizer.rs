@@ -33,7 +33,7 @@ pub(crate) type SanitizerCallback = extern "C" fn(*mut c_void, c_int, u32, *cons
 struct Touch {
     address: u64,
     bytes: u64,
-    /// 1 for reads, 2 for writes.
+    /// 1 for reads, 2 for writes, and 4 more for a tensor map whose tensor begins at the address.
     mode: u32,
 }
 
@@ -237,7 +237,8 @@ pub unsafe extern "C" fn sanitizerGetStreamHandle(
     0
 }
 
-/// Names an access of the next launch: 1 for reads, 2 for writes.
+/// Names an access of the next launch: 1 for reads, 2 for writes, and 4 more for a tensor map whose
+/// tensor begins at the address.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_sanitizer_touch(address: u64, bytes: u64, mode: u32) {
     with(|standing| standing.touches.push(Touch { address, bytes, mode }));
@@ -355,6 +356,10 @@ fn mark_all(touches: &[Touch]) {
     // The address of a table in memory of `sanitizerAlloc`, and the number of the launch.
     let table = Table { base: data & !0xfff, launch: (data & 0xfff) as u64 };
     for Touch { address, bytes, mode } in touches {
+        if mode & 4 != 0 {
+            table.mark_map(*address, *mode & 3);
+            continue;
+        }
         for granule in address / 256..(address + bytes).div_ceil(256) {
             table.mark(granule, *mode);
         }
@@ -384,6 +389,16 @@ impl Table {
     fn write(&self, at: u64, value: u64) {
         // SAFETY: as for `read`. No other launch uses the table at this time.
         unsafe { self.word(at).write(value) }
+    }
+
+    /// Marks the use of a tensor map, without the table that finds uses again.
+    fn mark_map(&self, first: u64, mode: u32) {
+        let uses_at = 8192 + (MASK + 1) * 8 + (SLOTS + 1) * 128 + (SLOTS + 2) * 8 + 8192 * 8;
+        let header = self.read(0);
+        self.write(0, header + (1 << 32));
+        let at = uses_at + (header >> 32) * 24;
+        self.write(at, self.launch << 52 | u64::from(mode) << 50);
+        self.write(at + 8, first);
     }
 
     fn mark(&self, granule: u64, mode: u32) {

@@ -27,6 +27,7 @@ mod memory;
 mod reader;
 mod seen;
 mod streams;
+mod tensors;
 
 pub use excerpt::{Excerpt, excerpt};
 pub use file::{Call, CallFile, CallLaunches, Entry, FileError, TouchedRanges};

@@ -6,6 +6,7 @@ use crate::file::{Call, CallLaunches, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::seen::{SeenAccesses, SeenWork};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
+use crate::tensors::Tensors;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -90,6 +91,7 @@ pub(crate) struct CallReader {
     /// Whether a free of memory counts as a wait for the device, as drivers were seen to do.
     frees_wait: bool,
     seen: SeenAccesses,
+    tensors: Tensors,
     /// The launches of the next call.
     launches: Option<CallLaunches>,
     pub(crate) counts: Counts,
@@ -115,6 +117,7 @@ impl CallReader {
             may_tell: false,
             frees_wait,
             seen,
+            tensors: Tensors::default(),
             launches: None,
             counts: Counts::default(),
             made: HashMap::new(),
@@ -195,7 +198,7 @@ impl CallReader {
             Some(seen) => {
                 self.counts.seen_kernels += 1;
                 self.counts.kernels_without_maps += u64::from(seen.unseen_by_maps.is_some());
-                self.add_seen(&mut step, &seen, &work.addresses);
+                self.add_seen(&mut step, seen, &work.addresses);
             }
             None => {
                 step.possible = self.possible(&work.addresses, Mode::Update);
@@ -213,7 +216,13 @@ impl CallReader {
 
     /// Adds the accesses of kernels that were seen. If those by tensor maps may be missing, the
     /// kernels may also access what their arguments name and what was not seen.
-    fn add_seen(&self, step: &mut Step, seen: &SeenWork, addresses: &[u64]) {
+    fn add_seen(&self, step: &mut Step, mut seen: SeenWork, addresses: &[u64]) {
+        seen.touched.extend(seen.tensors.iter().map(|(first, mode)| Touched {
+            range: self.tensors.range(*first, &self.memory),
+            mode: *mode,
+            elsewhere: Place::Device,
+            is_exact: false,
+        }));
         // Memory without an allocation may be the heap of kernels, which gives the same bytes to
         // one kernel after another.
         let exact = self.accesses(&seen.touched, true);
@@ -481,7 +490,7 @@ impl CallReader {
             match self.seen_work(work.kernels) {
                 Some(seen) => {
                     self.counts.seen_graphs += 1;
-                    self.add_seen(&mut kernels, &seen, &work.addresses);
+                    self.add_seen(&mut kernels, seen, &work.addresses);
                     if work.unknown > 0 {
                         kernels.op.declared = Declared::Nothing;
                     }

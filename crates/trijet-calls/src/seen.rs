@@ -47,6 +47,8 @@ pub(crate) struct SeenAccesses {
 pub(crate) struct SeenWork {
     /// The accesses. Those that are not exact may be of other bytes.
     pub(crate) touched: Vec<Touched>,
+    /// The first bytes of the tensors that were accessed by tensor maps.
+    pub(crate) tensors: Vec<(u64, Mode)>,
     /// Accesses by tensor maps that may not be among them.
     pub(crate) unseen_by_maps: Option<Mode>,
 }
@@ -99,14 +101,14 @@ impl SeenAccesses {
             }
             add(range.clone(), *mode, false);
         }
-        one.tensors.iter().for_each(|(range, mode)| add(range.clone(), *mode, false));
+        let tensors = one.tensors.iter().map(|(range, mode)| (range.start, *mode)).collect();
         let unseen_by_maps = match (self.sees_map_loads, self.sees_map_stores) {
             (true, true) => None,
             (true, false) => Some(Mode::Write),
             (false, true) => Some(Mode::Read),
             (false, false) => Some(Mode::Update),
         };
-        Some(SeenWork { touched, unseen_by_maps })
+        Some(SeenWork { touched, tensors, unseen_by_maps })
     }
 }
 

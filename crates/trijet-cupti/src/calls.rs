@@ -225,7 +225,9 @@ impl CallRecorder {
         let function = &FUNCTIONS[usize::from(index)];
         let wanted = match function.recorded {
             Recorded::AtStart | Recorded::Unload => data.is_start(),
-            Recorded::AtReturn | Recorded::Launch(_) | Recorded::Batch(_) => !data.is_start(),
+            Recorded::AtReturn | Recorded::Launch(_) | Recorded::Batch(_) | Recorded::TensorMap => {
+                !data.is_start()
+            }
         };
         if !wanted {
             return;
@@ -234,8 +236,12 @@ impl CallRecorder {
             self.append_accesses();
         }
         let code = if data.is_start() { 0 } else { data.code() };
-        // The arguments of a launch or a batch that the driver refused may be no memory.
-        if code != 0 && matches!(function.recorded, Recorded::Launch(_) | Recorded::Batch(_)) {
+        // The arguments of a launch, a batch or a map that the driver refused may be no memory.
+        let has_memory = matches!(
+            function.recorded,
+            Recorded::Launch(_) | Recorded::Batch(_) | Recorded::TensorMap
+        );
+        if code != 0 && has_memory {
             return;
         }
         if self.list().phase == Phase::Done {
@@ -261,6 +267,10 @@ impl CallRecorder {
                     self.append(|out| call_file::call(out, &head, &words));
                     self.host_memory().note(MemoryEffect::Batch, &head, &words);
                 }
+            }
+            Recorded::TensorMap => {
+                let words = data.arguments().tensor();
+                self.append(|out| call_file::call(out, &head, &words));
             }
             Recorded::Unload => {
                 let effect = self.effects[usize::from(head.function)];

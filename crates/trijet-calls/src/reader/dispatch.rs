@@ -80,6 +80,7 @@ impl CallReader {
                 self.wait_for_any(call, word(0), add);
                 self.signal(call, word(0), add);
             }
+            _ if name.starts_with("cuTensorMapEncode") => self.tensors.add(word(0), word(1)),
             "cuWaitExternalSemaphoresAsync" => self.wait_for_any(call, word(3), add),
             "cuSignalExternalSemaphoresAsync" => self.signal(call, word(3), add),
             _ => self.memory_function(call, name, add),

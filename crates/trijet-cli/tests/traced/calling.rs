@@ -208,6 +208,8 @@ fn run_seen(name: &str) -> bool {
         "seen-graph-follows" => || seen_graph(|driver| follow(driver, ONE, OTHER)),
         "many-seen-kernels" => many_seen_kernels,
         "captured-kernel" => captured_kernel,
+        "seen-tensor" => || seen_tensor(true),
+        "seen-start-of-tensor" => || seen_tensor(false),
         "stream-ends-during-capture" => stream_ends_during_capture,
         _ => return false,
     };
@@ -284,6 +286,23 @@ fn captured_kernel() {
     driver.touches(DATA, BYTES, 2);
     driver.launch(ONE, DATA);
     driver.touches(DATA, BYTES, 2);
+    driver.launch(OTHER, DATA);
+}
+
+/// A kernel that writes the end of a tensor, and one that reads by a tensor map.
+fn seen_tensor(has_map: bool) {
+    let driver = prepared(NON_BLOCKING);
+    if has_map {
+        let (sizes, strides) = ([256_u64, 16, 2], [1024_u64, 16 << 10]);
+        let address = |words: &[u64]| Word(words.as_ptr().expose_provenance() as u64);
+        let of_floats = [Int(7), Int(3)];
+        let passed =
+            [&[Word(0)], &of_floats[..], &[Word(DATA), address(&sizes), address(&strides)]];
+        driver.call(c"cuTensorMapEncodeTiled", &passed.concat());
+    }
+    driver.touches(DATA + (16 << 10), 64 << 10, 2);
+    driver.launch(ONE, DATA + (16 << 10));
+    driver.touches(DATA, 0, 4 | 1);
     driver.launch(OTHER, DATA);
 }
 

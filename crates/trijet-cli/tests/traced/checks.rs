@@ -131,7 +131,7 @@ fn possible() {
 
 /// With `--kernels`, what kernels access is known by its addresses.
 fn seen_kernels() {
-    let cases: [(&str, &[&str], &[&str], u64); 9] = [
+    let cases: [(&str, &[&str], &[&str], u64); 11] = [
         ("seen-kernels", &["RACE/RAW"], &[], 2),
         ("seen-kernels-follow", &[], &[], 2),
         // Both use a granule of 256 bytes, and perhaps not the same bytes of it.
@@ -141,6 +141,8 @@ fn seen_kernels() {
         ("seen-graph-follows", &[], &[], 1),
         ("many-seen-kernels", &["RACE/RAW"], &[], 6001),
         ("captured-kernel", &["RACE/WAW"], &[], 2),
+        ("seen-tensor", &[], &["RACE/RAW"], 2),
+        ("seen-start-of-tensor", &[], &[], 2),
         // The handle of a stream that ends during a capture is not used.
         ("stream-ends-during-capture", &["RACE/RAW"], &[], 2),
     ];

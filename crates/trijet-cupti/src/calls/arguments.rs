@@ -117,6 +117,23 @@ impl Arguments {
         calls
     }
 
+    /// The first byte and the number of bytes of the tensor of a tensor map.
+    pub(super) fn tensor(self) -> [u64; 2] {
+        /// The size of an element by its type. Later types have less than a byte for an element.
+        const BYTES: [u64; 13] = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4];
+        const RANK_MAX: usize = 5;
+        let [kind, rank] = [8, 12].map(|at| usize::try_from(self.number(at, 4)).unwrap_or(0));
+        let [first, sizes, strides] = [16, 24, 32].map(|at| self.number(at, 8));
+        let rank = rank.min(RANK_MAX);
+        let mut sizes = words_at(sizes, rank);
+        let row = sizes.next().unwrap_or(1).saturating_mul(*BYTES.get(kind).unwrap_or(&1));
+        let steps = sizes.zip(words_at(strides, rank.saturating_sub(1)));
+        let bytes = steps.fold(row, |bytes, (size, stride)| {
+            bytes.saturating_add(size.saturating_sub(1).saturating_mul(stride))
+        });
+        [first, bytes]
+    }
+
     /// The kernel, the stream and the arguments of a launch.
     pub(super) fn launch(self, form: LaunchForm) -> LaunchArguments {
         let word = |at| self.number(at, 8);

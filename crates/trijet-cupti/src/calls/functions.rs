@@ -46,6 +46,9 @@ pub(super) enum Recorded {
     /// A batch of copies, when it has returned: targets, sources, sizes and their number are its
     /// first arguments, and the stream is the argument with this index.
     Batch(usize),
+    /// The first byte and the number of bytes of the tensor of a tensor map, when the call has
+    /// returned. Only beside accesses of kernels, which name the map.
+    TensorMap,
     /// Nothing, but the kernels of a module have other handles from now on.
     Unload,
 }
@@ -83,7 +86,7 @@ macro_rules! functions {
 }
 
 use Argument::{Byte as B, Int as I, Out as O, Short as H, Struct as S, Word as W};
-use Recorded::{AtReturn, AtStart, Batch, Launch, Unload};
+use Recorded::{AtReturn, AtStart, Batch, Launch, TensorMap, Unload};
 
 /// All functions that are recorded.
 pub(super) const FUNCTIONS: &[Function] = functions! {
@@ -101,6 +104,10 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     }
     Batch(7), true {
         "cuMemcpyBatchAsync_v2"();
+    }
+    TensorMap, false {
+        "cuTensorMapEncodeTiled"();
+        "cuTensorMapEncodeIm2col"();
     }
     Unload, false {
         "cuModuleUnload"();

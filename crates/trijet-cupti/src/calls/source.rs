@@ -2,7 +2,7 @@
 //! the memory that kernels access. A process has one of the two, because each excludes the other.
 
 use super::arguments::CallbackData;
-use super::functions::find;
+use super::functions::{FUNCTIONS, Recorded, find};
 use super::kernels;
 use crate::api::{ANOTHER_SUBSCRIBER, Api, CuptiApi, Subscriber};
 use crate::call_file;
@@ -63,7 +63,11 @@ impl CallSource {
     pub(super) fn open(hooks: AccessHooks) -> Result<Self, String> {
         if std::env::var_os(KERNELS).is_none() {
             let (api, _) = usable()?;
-            let of = |number| find(api.function(Api::Driver, number)?.to_str().ok()?);
+            let is_wanted = |(index, _): &(u16, bool)| {
+                FUNCTIONS[usize::from(*index)].recorded != Recorded::TensorMap
+            };
+            let of =
+                |number| find(api.function(Api::Driver, number)?.to_str().ok()?).filter(is_wanted);
             let by_number = (0..NUMBERS_MAX).map(of).collect();
             return Ok(Self::Cupti { api, by_number });
         }
