@@ -157,6 +157,8 @@ pub unsafe extern "C" fn empty_cupti_call(
         let stream = |at| unsafe { arguments.wrapping_byte_add(at).cast::<usize>().read() };
         let is_done = site == 1 && code == 0;
         match name.to_bytes() {
+            b"cuStreamBeginCapture_v2" if is_done => sanitizer::capture(true),
+            b"cuStreamEndCapture" if site == 0 => sanitizer::capture(false),
             b"cuLaunchKernel" if is_done => sanitizer::launch(subscriber, stream(40), false),
             b"cuGraphLaunch" if is_done => sanitizer::launch(subscriber, stream(8), true),
             b"cuStreamDestroy_v2" if is_done => sanitizer::stream(subscriber, stream(0), true),

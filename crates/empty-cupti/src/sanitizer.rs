@@ -3,9 +3,11 @@
 //! and it marks accesses as the patches of `trijet-sanitizer` do, by code of its own.
 //!
 //! The handle of a stream is the stream itself. A handle of a stream that has ended, or of an inner
-//! stream of a graph, ends the process: the library would read freed memory.
+//! stream of a graph, ends the process: the library would read freed memory. So does any use during
+//! a stream capture, which the library would make invalid.
 //!
-//! `EMPTY_SANITIZER` makes one thing fail: `subscribe`, `memory`, `patches`, `launch` or `read`.
+//! `EMPTY_SANITIZER` makes one thing fail: `subscribe`, `memory`, `patches`, `launch` or `read`. With
+//! `exit`, the process exits inside of the subscriber, as from a signal handler.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -49,6 +51,8 @@ struct Standing {
     data: usize,
     /// The streams that have ended.
     ended: Vec<usize>,
+    /// The number of streams that are captured.
+    captured: usize,
 }
 
 static STANDING: Mutex<Option<Standing>> = Mutex::new(None);
@@ -59,13 +63,22 @@ fn with<T>(body: impl FnOnce(&mut Standing) -> T) -> T {
     body(guard.get_or_insert_default())
 }
 
-/// Ends the process if a stream has ended.
+/// Ends the process if a stream has ended, or if another one is captured.
 fn live(stream: *mut c_void) {
     let stream = stream.expose_provenance();
-    if stream == INNER || with(|standing| standing.ended.contains(&stream)) {
-        eprintln!("the stand-in got the handle of a stream that has ended");
+    let is_ended = stream == INNER || with(|standing| standing.ended.contains(&stream));
+    if is_ended || with(|standing| standing.captured > 0) {
+        eprintln!("the stand-in was used with a stream that has ended, or during a capture");
         std::process::abort();
     }
+}
+
+/// Notes that a capture has begun or ends.
+pub(crate) fn capture(has_begun: bool) {
+    with(|standing| match has_begun {
+        true => standing.captured += 1,
+        false => standing.captured = standing.captured.saturating_sub(1),
+    });
 }
 
 fn fails(what: &str) -> bool {
@@ -152,6 +165,9 @@ pub extern "C" fn sanitizerSetLaunchCallbackData(
     _stream: *mut c_void,
     data: *const c_void,
 ) -> c_int {
+    if fails("exit") {
+        std::process::exit(0);
+    }
     if fails("launch") {
         return FAILED;
     }
@@ -397,6 +413,12 @@ impl Table {
         let header = self.read(0);
         self.write(0, header + (1 << 32));
         let at = uses_at + (header >> 32) * 24;
+        if header >> 32 >= 4096 {
+            // The byte of the launch states that accesses are missing.
+            let full_at = (1024 + self.launch) / 8 * 8;
+            let byte = 1 << ((1024 + self.launch) % 8 * 8);
+            return self.write(full_at, self.read(full_at) | byte);
+        }
         self.write(at, self.launch << 52 | u64::from(mode) << 50);
         self.write(at + 8, first);
     }

@@ -13,6 +13,8 @@ pub(crate) const ALL: &[Test] = &[
     ("a_graph_accesses_what_was_captured", graph),
     ("conflicts_of_kernels_that_were_seen_are_errors", seen_kernels),
     ("kernels_that_could_not_be_seen_are_counted_and_make_no_error", unseen_kernels),
+    ("a_launch_with_too_many_tensor_maps_counts_as_not_seen", many_maps),
+    ("a_program_that_exits_inside_of_the_capture_ends", exit_inside),
     ("a_check_of_kernels_without_their_library_has_no_verdict", no_sanitizer),
     ("the_text_of_a_verdict_names_both_calls_and_the_memory", text),
     ("a_page_has_the_findings_with_the_calls_around_them", page),
@@ -131,7 +133,7 @@ fn possible() {
 
 /// With `--kernels`, what kernels access is known by its addresses.
 fn seen_kernels() {
-    let cases: [(&str, &[&str], &[&str], u64); 11] = [
+    let cases: [(&str, &[&str], &[&str], u64); 13] = [
         ("seen-kernels", &["RACE/RAW"], &[], 2),
         ("seen-kernels-follow", &[], &[], 2),
         // Both use a granule of 256 bytes, and perhaps not the same bytes of it.
@@ -143,6 +145,8 @@ fn seen_kernels() {
         ("captured-kernel", &["RACE/WAW"], &[], 2),
         ("seen-tensor", &[], &["RACE/RAW"], 2),
         ("seen-start-of-tensor", &[], &[], 2),
+        ("seen-in-parent", &[], &[], 2),
+        ("launch-at-thread-exit", &["RACE/RAW"], &[], 2),
         // The handle of a stream that ends during a capture is not used.
         ("stream-ends-during-capture", &["RACE/RAW"], &[], 2),
     ];
@@ -160,6 +164,26 @@ fn seen_kernels() {
     let found = checked_with(&["--json", "--kernels"], "seen-graph");
     assert_eq!(found.process["graphs_seen"], 1, "{}", found.process);
     assert_eq!(checked("seen-kernels").classes("errors"), [""; 0]);
+}
+
+/// A launch with more uses of tensor maps than a table has counts as not seen, and no other one.
+fn many_maps() {
+    let found = checked_with(&["--json", "--kernels"], "many-maps");
+    let counts = (&found.process["kernels"], &found.process["kernels_seen"]);
+    assert_eq!(counts, (&2.into(), &1.into()), "{}", found.process);
+    assert_eq!(found.classes("errors"), [""; 0], "{}", found.process);
+    assert_eq!(found.classes("possible"), ["RACE/WAW"], "{}", found.process);
+}
+
+/// A signal handler may end the program while a thread is inside of the capture.
+fn exit_inside() {
+    let place = Place::new();
+    let mut command = place.checking(&["--json", "--kernels"], "seen-kernels");
+    let output = command.env("EMPTY_SANITIZER", "exit").output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let process = &json["processes"][0];
+    assert_eq!((&process["complete"], &process["kernels_seen"]), (&true.into(), &0.into()));
+    assert_eq!(process["errors"], serde_json::json!([]), "{process}");
 }
 
 /// Whatever fails in the library, the program goes on, and its kernels count as not seen.
