@@ -6,8 +6,8 @@
 //! stream of a graph, ends the process: the library would read freed memory. So does any use during
 //! a stream capture, which the library would make invalid.
 //!
-//! `EMPTY_SANITIZER` makes one thing fail: `subscribe`, `memory`, `patches`, `launch` or `read`. With
-//! `exit`, the process exits inside of the subscriber, as from a signal handler.
+//! `EMPTY_SANITIZER` makes one thing fail: `subscribe`, `memory`, `patches`, `launch` or `read`.
+//! With `exit`, the process exits inside of the subscriber, as from a signal handler.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::ops::Range;
 use trijet_cupti::call_file::{
-    ACCESS, CALL, COMMAND, CONTEXT, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL, LAUNCH, LAUNCHES,
-    MAGIC, NO_STACK, PER_THREAD, STACK, TIME, TOUCHED, TROUBLE, Touch, VERSION,
+    ACCESS, CALL, COMMAND, CONTEXT, CallLaunches, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL,
+    LAUNCH, LAUNCHES, MAGIC, NO_STACK, PER_THREAD, STACK, TIME, TOUCHED, TROUBLE, Touch, VERSION,
 };
 use trijet_cupti::file::HEAD_BYTES as BLOCK_HEAD_BYTES;
 
@@ -139,17 +139,6 @@ pub enum Entry<'a> {
         /// The number of calls that were lost.
         lost: u64,
     },
-}
-
-/// The launches of kernels by a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallLaunches {
-    /// The number of the call.
-    pub call: u64,
-    /// The number of launches whose accesses are in the file, unless the process was killed.
-    pub captured: u32,
-    /// The number of launches whose accesses are not known.
-    pub missed: u32,
 }
 
 /// Ranges of bytes in a call file.
@@ -320,8 +309,8 @@ fn of_kernels(tag: u8, payload: &[u8]) -> Result<Entry<'_>, &'static str> {
         let what = *what.ok_or("accesses of a launch have an unknown kind")?;
         return Ok(Entry::Touched { call, what, ranges: TouchedRanges(&payload[12..]) });
     }
-    let (captured, missed) = (word(payload, 8), word(payload, 12));
-    Ok(Entry::Launches(CallLaunches { call, captured, missed }))
+    let (told, missed) = (word(payload, 8), word(payload, 12));
+    Ok(Entry::Launches(CallLaunches { call, told, missed }))
 }
 
 fn call(payload: &[u8], words: usize) -> Call<'_> {

@@ -30,6 +30,7 @@ mod streams;
 mod tensors;
 
 pub use excerpt::{Excerpt, excerpt};
-pub use file::{Call, CallFile, CallLaunches, Entry, FileError, TouchedRanges};
+pub use file::{Call, CallFile, Entry, FileError, TouchedRanges};
 pub use growing::GrowingCalls;
 pub use judged::{Judged, Possible, Stack, judge};
+pub use trijet_cupti::call_file::CallLaunches;

@@ -2,7 +2,7 @@
 
 use crate::accesses::Touched;
 use crate::captures::{GraphMemory, GraphWork, Graphs};
-use crate::file::{Call, CallLaunches, Entry};
+use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::seen::{SeenAccesses, SeenWork};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
@@ -10,6 +10,7 @@ use crate::tensors::Tensors;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use trijet_cupti::call_file::CallLaunches;
 use trijet_ledger::base::id::{BlockId, LaneId, Position};
 use trijet_ledger::base::ledger::{
     Access, Accesses, Declared, Engine, HostStep, MemoryCall, Mode, Op, OpKind, OrderedBy, Place,

@@ -9,14 +9,12 @@
 //! different bytes of one granule do not conflict.
 
 use crate::accesses::Touched;
-use crate::file::{CallLaunches, Entry};
+use crate::file::Entry;
 use std::collections::HashMap;
 use std::ops::Range;
-use trijet_cupti::call_file::Touch;
+use trijet_cupti::call_file::{CallLaunches, GRANULE, Touch};
 use trijet_ledger::base::ledger::{Mode, Place};
 
-/// The number of bytes of a granule.
-const GRANULE: u64 = 256;
 /// Maximum number of ranges of all calls that are kept. Further launches count as not seen.
 const RANGES_MAX: usize = 1 << 25;
 
@@ -87,8 +85,8 @@ impl SeenAccesses {
     pub(crate) fn work(&mut self, of: CallLaunches, least: u64) -> Option<SeenWork> {
         let one = self.calls.remove(&of.call)?;
         let is_empty = one.ranges.is_empty() && one.tensors.is_empty();
-        let is_known = of.missed == 0 && of.captured == one.ended && !one.is_cut && !is_empty;
-        if !is_known || u64::from(of.captured) < least {
+        let is_known = of.missed == 0 && of.told == one.ended && !one.is_cut && !is_empty;
+        if !is_known || u64::from(of.told) < least {
             return None;
         }
         let mut touched = Vec::new();
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_call_is_known_if_the_accesses_of_all_its_launches_are() {
-        let of = |captured, missed| CallLaunches { call: 4, captured, missed };
+        let of = |told, missed| CallLaunches { call: 4, told, missed };
         let add = |out: &mut Vec<u8>, what, ranges: &[_]| {
             trijet_cupti::call_file::touched(out, 4, what, ranges);
         };
@@ -186,7 +184,7 @@ mod tests {
                 add(4, Touch::End, &[]);
                 others.iter().for_each(|what| add(5, *what, &ranges));
             });
-            seen.work(CallLaunches { call: 4, captured: 1, missed: 0 }, 1).unwrap().unseen_by_maps
+            seen.work(CallLaunches { call: 4, told: 1, missed: 0 }, 1).unwrap().unseen_by_maps
         };
         assert_eq!(unseen(&[]), Some(Mode::Update));
         assert_eq!(unseen(&[Touch::MapRead]), Some(Mode::Write));

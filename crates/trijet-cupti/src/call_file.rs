@@ -8,6 +8,9 @@
 use crate::file::{start, text};
 use std::ops::Range;
 
+pub use trijet_sanitizer::capture::CallLaunches;
+pub use trijet_sanitizer::table::GRANULE;
+
 /// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJCALLS";
 /// The version of the format.
@@ -202,11 +205,11 @@ pub fn access(out: &mut Vec<u8>, address: u64, is_write: bool, stack: u32) {
 }
 
 /// Appends the launches of the next call.
-pub fn launches(out: &mut Vec<u8>, call: u64, captured: u32, missed: u32) {
+pub fn launches(out: &mut Vec<u8>, of: CallLaunches) {
     start(out, LAUNCHES.0, LAUNCHES.1);
-    out.extend(call.to_le_bytes());
-    out.extend(captured.to_le_bytes());
-    out.extend(missed.to_le_bytes());
+    out.extend(of.call.to_le_bytes());
+    out.extend(of.told.to_le_bytes());
+    out.extend(of.missed.to_le_bytes());
 }
 
 /// Appends accesses of a launch. Ranges after [`RANGES_MAX`] are left out.

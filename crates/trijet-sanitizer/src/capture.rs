@@ -58,13 +58,13 @@ pub struct CallLaunches {
     /// The number of the call, from 1; 0 if it launched nothing.
     pub call: u64,
     /// The number of launches whose accesses will be told.
-    pub captured: u32,
+    pub told: u32,
     /// The number of launches whose accesses are not known.
     pub missed: u32,
 }
 
 impl CallLaunches {
-    const NONE: Self = Self { call: 0, captured: 0, missed: 0 };
+    const NONE: Self = Self { call: 0, told: 0, missed: 0 };
 }
 
 /// The functions of the recorder, which the capture calls.
@@ -229,23 +229,26 @@ impl AccessCapture {
     }
 
     fn take(&self, domain: c_int, number: u32, data: Argument, address: *const c_void) {
+        const RESOURCE: c_int = Domain::Resource as c_int;
+        const LAUNCH: c_int = Domain::Launch as c_int;
+        const GRAPHS: c_int = Domain::Graphs as c_int;
         if domain == Domain::Driver as c_int {
             return self.driver_call(number, data, address);
         }
         match (domain, number) {
-            (3, numbers::CONTEXT_MADE) => self.make_tables(data.context()),
-            (3, numbers::CONTEXT_ENDS) => {
+            (RESOURCE, numbers::CONTEXT_MADE) => self.make_tables(data.context()),
+            (RESOURCE, numbers::CONTEXT_ENDS) => {
                 self.state().contexts.insert(data.context(), ContextTables::Missing);
             }
-            (3, numbers::STREAM_ENDS) => self.end_stream(data.context(), data.stream()),
-            (3, numbers::MODULE_LOADED) => self.patch(data.context(), data.module()),
-            (5, numbers::LAUNCH_BEGINS) => self.begin_launch(data.launch(), None),
-            (5, numbers::LAUNCH_ENDS) | (10, numbers::GRAPH_ENDS) => self.end_launches(),
-            (10, numbers::GRAPH_BEGINS) => {
+            (RESOURCE, numbers::STREAM_ENDS) => self.end_stream(data.context(), data.stream()),
+            (RESOURCE, numbers::MODULE_LOADED) => self.patch(data.context(), data.module()),
+            (LAUNCH, numbers::LAUNCH_BEGINS) => self.begin_launch(data.launch(), None),
+            (LAUNCH, numbers::LAUNCH_ENDS) | (GRAPHS, numbers::GRAPH_ENDS) => self.end_launches(),
+            (GRAPHS, numbers::GRAPH_BEGINS) => {
                 IS_UPLOAD.set(data.is_upload());
                 GRAPH_STREAM.set(data.stream());
             }
-            (10, numbers::NODE_BEGINS) => {
+            (GRAPHS, numbers::NODE_BEGINS) => {
                 if let Some(node) = data.node().filter(|_| !IS_UPLOAD.get()) {
                     self.begin_launch(node, Some(GRAPH_STREAM.get()));
                 }
@@ -448,7 +451,7 @@ impl AccessCapture {
         let is_set = self.set_launch(&of, data);
         match (place, is_set) {
             (Some(place), true) => {
-                present.captured += 1;
+                present.told += 1;
                 BEGUN.with_borrow_mut(|begun| begun.push((of.context, place.table)));
             }
             (Some(place), false) => {

@@ -292,6 +292,9 @@ fn plans_are_compared_by_chunks_memory_and_bytes() {
         "{}",
         wrong.err
     );
+    workdir.file("other.json", b"{\"command\": \"map\"");
+    let cut = plan(&["--against", "other.json"]);
+    assert!(cut.err.contains("EOF while parsing"), "{}", cut.err);
     let word = plan(&["--against", "base.json", "--fail-if", "waits > +0"]);
     assert!(word.err.contains("`waits` is no metric; the metrics are chunks"), "{}", word.err);
 }

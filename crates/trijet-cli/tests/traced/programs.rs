@@ -39,8 +39,10 @@ pub(crate) fn run(name: &str) {
         "waits-for-signal" => waits_for_signal(records),
         "no-cuda" => {}
         _ => {
-            let is_known =
-                crate::calling::run(name) || crate::memory::run(name) || crate::touching::run(name);
+            let is_known = crate::calling::run(name)
+                || crate::kernels::run(name)
+                || crate::memory::run(name)
+                || crate::touching::run(name);
             assert!(is_known, "no program `{name}`");
         }
     }

@@ -52,8 +52,8 @@ pub(super) struct NotedLaunches(Option<CallLaunches>);
 
 impl NotedLaunches {
     pub(super) fn note(self, out: &mut Vec<u8>) {
-        if let Some(CallLaunches { call, captured, missed }) = self.0.filter(|one| one.call > 0) {
-            call_file::launches(out, call, captured, missed);
+        if let Some(launches) = self.0.filter(|one| one.call > 0) {
+            call_file::launches(out, launches);
         }
     }
 }

@@ -19,11 +19,13 @@ pub(super) struct PlanComparison {
 /// The document of an earlier plan.
 fn read(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).map_err(|error| file_error::io("map", path, error))?;
-    let plan = serde_json::from_str::<Value>(&text).ok();
-    plan.filter(|plan| plan["command"] == "map" && plan["copies_ns"].is_u64()).ok_or_else(|| {
-        let cause = format!("{} is no plan of `trijet map --plan --json`", shown(path));
+    let refused = |why: String| {
+        let cause = format!("{} is no plan of `trijet map --plan --json`{why}", shown(path));
         Error::new(ErrorKind::InvalidValue, "map", cause)
-    })
+    };
+    let plan: Value = serde_json::from_str(&text).map_err(|error| refused(format!(": {error}")))?;
+    let is_plan = plan["command"] == "map" && plan["copies_ns"].is_u64();
+    if is_plan { Ok(plan) } else { Err(refused(String::new())) }
 }
 
 impl PlanComparison {
