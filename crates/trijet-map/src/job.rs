@@ -11,7 +11,7 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
 use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
-use trijet_io::Output;
+use trijet_io::{ClaimedOutput, Output};
 
 /// A function that gets the number of rows of the result that are newly done. Several threads call
 /// it.
@@ -125,6 +125,34 @@ impl<'a> Job<'a> {
         on_rows: OnRows<'_>,
     ) -> Result<Report> {
         self.pipeline(0, source, todo, cancel, on_rows).sink(sink).run()
+    }
+
+    /// Computes rows that no other process has taken, on the first device, until the output is
+    /// complete. `on_rows` also gets rows that other processes have done.
+    ///
+    /// # Errors
+    /// Errors of the source, of the files of the job, of the operations and of the device.
+    /// `Cancelled`.
+    pub fn run_claimed(
+        &self,
+        source: &dyn Source,
+        output: &mut ClaimedOutput,
+        cancel: &Cancel,
+        on_rows: OnRows<'_>,
+    ) -> Result<()> {
+        let mut told = output.rows_known();
+        while let Some(rows) = output.next(cancel)? {
+            let known = output.rows_known();
+            on_rows(known.saturating_sub(told));
+            told = told.max(known);
+            match self.run_on_one(source, output.sink(), &rows, cancel, &|_| ()) {
+                Ok(_) => {}
+                // Another process has published the output, and the rows are in it.
+                Err(_) if output.is_over() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// The rows of `output` that this job has to compute.

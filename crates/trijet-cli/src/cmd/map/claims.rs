@@ -17,12 +17,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use trijet::trace::count;
-use trijet::{Bytes, Cancel, Error, ErrorKind, Result, Source};
+use trijet::{Error, ErrorKind, Result, Source};
 use trijet_io::{ClaimOptions, ClaimedOutput, Fingerprint, Input, Target, shown};
 use trijet_map::{Chain, Job, beside_chunks};
-
-/// Minimum size of a range of rows, if the user has chosen no size of a chunk.
-const RANGE_MIN: Bytes = Bytes(8 << 20);
 
 /// Takes part in a job until its output has its final name.
 pub(super) fn run(
@@ -33,9 +30,10 @@ pub(super) fn run(
     fingerprint: &Fingerprint,
 ) -> Result<ExitCode> {
     let cancel = cancel_on_signals("after the chunks in flight")?;
+    let usual = ClaimOptions::default();
     let claim = ClaimOptions {
         lease: Duration::from_secs(options.lease),
-        range_min: options.chunk.unwrap_or(RANGE_MIN),
+        range_min: options.chunk.unwrap_or(usual.range_min),
     };
     // A process that needs a GPU and has none takes no rows.
     let devices = devices::open(options.device, ranks::local_of_environment(), &options.check)?;
@@ -57,7 +55,7 @@ pub(super) fn run(
     let granule = chain.granule(target.granule());
     let job = Job::new(chain, &devices, input.layout(), granule, settings(options, input))?;
     let bar = RowsDone::new(target.layout().rows, output.rows_known());
-    let ran = work(&job, input, &mut output, &cancel, &bar);
+    let ran = job.run_claimed(input, &mut output, &cancel, &|rows| bar.add(rows));
     bar.clear();
     let own = output.rows_done();
     if let Err(error) = ran {
@@ -79,29 +77,6 @@ pub(super) fn run(
         device.close()?;
     }
     Ok(verdict.exit_code())
-}
-
-/// Computes rows until the output is complete.
-fn work(
-    job: &Job<'_>,
-    input: &Input,
-    output: &mut ClaimedOutput,
-    cancel: &Cancel,
-    bar: &RowsDone,
-) -> Result<()> {
-    let mut shown = output.rows_known();
-    while let Some(rows) = output.next(cancel)? {
-        let known = output.rows_known();
-        bar.add(known.saturating_sub(shown));
-        shown = shown.max(known);
-        match job.run_on_one(input, output.sink(), &rows, cancel, &|_| ()) {
-            Ok(_) => {}
-            // Another process has published the output, and the rows are in it.
-            Err(_) if output.is_over() => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Prints the end of the job.
