@@ -1,6 +1,8 @@
 """``trijet.map`` over sources and targets."""
 
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -113,7 +115,7 @@ def test_a_target_that_shares_memory_or_a_file_is_refused(stack, tmp_path):
 
 
 def test_options_of_files_are_refused_for_arrays(stack):
-    for name, value in [("shard", (0, 2)), ("resume", True), ("overwrite", True), ("device", "all")]:
+    for name, value in [("shard", (0, 2)), ("claim", True), ("resume", True), ("overwrite", True), ("device", "all")]:
         with pytest.raises(trijet.errors.InvalidValueError, match=f"{name}.*needs a target in files"):
             trijet.map(stack, [ops.affine(2)], **{name: value})
 
@@ -165,6 +167,60 @@ def test_shards_write_one_target(stack, tmp_path):
         report = trijet.map_shard((index, 3), tmp_path / "in.npy", tmp_path / "out.npy", [ops.affine(2)], resume=True)
     assert report.is_complete
     assert np.array_equal(np.load(tmp_path / "out.npy"), doubled(stack))
+
+
+CLAIM = """
+import sys, trijet
+report = trijet.map(sys.argv[1], sys.argv[2], [trijet.ops.affine(2)], claim=5, chunk=400, device="host")
+print(report.is_complete, report.kept_rows)
+"""
+
+
+def test_processes_that_claim_rows_share_one_target(tmp_path):
+    stack = np.arange(40 * 16 * 16, dtype="u2").reshape(40, 16, 16) % 30_000
+    np.save(tmp_path / "in.npy", stack)
+    command = [sys.executable, "-c", CLAIM, str(tmp_path / "in.npy"), str(tmp_path / "out.npy")]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [(*one.communicate(), one.returncode) for one in running]
+    assert all(code == 0 for *_, code in ended), ended
+    told = [out.split() for out, *_ in ended]
+    assert [is_complete for is_complete, _ in told] == ["True"] * 3
+    rows = trijet.plan(tmp_path / "in.npy", [ops.affine(2)]).shape[0] * 16
+    assert sum(rows - int(kept) for _, kept in told) == rows
+    assert np.array_equal(np.load(tmp_path / "out.npy"), 2 * stack)
+    again = trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", [ops.affine(2)], claim=True)
+    assert (again.is_complete, again.kept_rows) == (True, rows)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in.npy", "out.npy"]
+
+
+def test_an_exception_in_a_claimed_job_keeps_its_rows(tmp_path):
+    np.save(tmp_path / "in.npy", np.arange(8 * 4, dtype="u2").reshape(8, 2, 2))
+    seen = []
+
+    @trijet.stage(version="1")
+    def fails(x, out):
+        out[...] = x
+        seen.append(len(x))
+        if len(seen) == 3:
+            raise KeyError("third")
+
+    options = {"claim": True, "chunk": 16, "device": "host"}
+    with pytest.raises(KeyError) as raised:
+        trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", [fails], **options)
+    assert "the same call continues" in raised.value.__notes__[0]
+    assert trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", [fails], **options).is_complete
+    assert np.array_equal(np.load(tmp_path / "out.npy"), np.load(tmp_path / "in.npy"))
+
+
+def test_claims_are_refused_where_processes_cannot_share(stack, tmp_path):
+    np.save(tmp_path / "in.npy", stack)
+    for other in [{"shard": (0, 2)}, {"restart": True}, {"overwrite": True}, {"durable": False}, {"device": "all"}]:
+        with pytest.raises(trijet.errors.InvalidValueError, match="choose one of `claim` and"):
+            trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", ["affine"], claim=True, **other)
+    with pytest.raises(trijet.errors.InvalidValueError, match="source in files"):
+        trijet.map(stack, tmp_path / "out.npy", ["affine"], claim=True)
+    with pytest.raises(ValueError, match="seconds from 1 to 86400"):
+        trijet.map(tmp_path / "in.npy", tmp_path / "out.npy", ["affine"], claim=0)
 
 
 def test_a_checked_run_is_clean(stack):

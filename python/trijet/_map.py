@@ -51,6 +51,17 @@ def _slice(value: slice | tuple[int, int | None] | None) -> tuple[int, int | Non
     return (value.start or 0, value.stop)
 
 
+def _lease(claim: bool | int) -> int | None:
+    """The seconds without a sign of life after which the rows of a process fall back to the others."""
+    if claim is False:
+        return None
+    if claim is True:
+        return 30
+    if not 1 <= claim <= 86_400:
+        raise ValueError(f"`claim` is a number of seconds from 1 to 86400, and not {claim}")
+    return claim
+
+
 def _progress(wanted: bool | Callable[[int, int], None] | None) -> Callable[[int, int], None] | None:
     """The function that shows the progress: a line on a terminal, or the function of the caller."""
     if callable(wanted):
@@ -79,6 +90,7 @@ def _options(given: dict[str, Any]) -> Any:
         same_input=given["same_input"],
         durable=given["durable"],
         shard=given["shard"],
+        claim=_lease(given["claim"]),
         axis=given["axis"],
         slice=_slice(given["slice"]),
     )
@@ -113,6 +125,7 @@ def map(  # noqa: A001
     same_input: bool = False,
     durable: bool = True,
     shard: tuple[int, int] | None = None,
+    claim: bool | int = False,
     check: bool = False,
     progress: bool | Callable[[int, int], None] | None = None,
     dtype: str | None = None,
@@ -136,7 +149,10 @@ def map(  # noqa: A001
     ``depth`` are the bytes of a chunk and the number of chunks in flight.
 
     ``resume`` continues a run from files to files that was stopped, ``restart`` discards it, ``overwrite`` replaces a target.
-    ``durable=False`` does not wait for the disk. ``shard=(i, n)`` computes part i of n into one target.
+    ``durable=False`` does not wait for the disk. ``shard=(i, n)`` computes part i of n into one target. ``claim``
+    shares the job from files to files with all processes that make the same call, on any machines that see the
+    target: each takes rows as they are free, and returns when the target is complete. Rows of a process without
+    a sign of life for 30 seconds, or for ``claim`` seconds, fall back to the others.
     ``check`` checks every call for races, and raises :class:`trijet.errors.CheckError`; :func:`trijet.check` does
     so for all jobs of a block. ``progress`` is True
     for a line on a terminal, or a function of the rows done and all rows.
@@ -158,7 +174,7 @@ def map(  # noqa: A001
     if steps is None and isinstance(target, (list, tuple)):
         target, steps = None, target
     refuse_shared(source, target)
-    if resume:
+    if resume or claim:
         for step in steps or ():
             if isinstance(step, Stage):
                 step.demand_identity()

@@ -149,7 +149,7 @@ class Options:
     """
     The options of a job.
     """
-    def __new__(cls, /, *, device: str, memory: SupportsIndex | None, chunk: SupportsIndex | None, depth: SupportsIndex | None, check: bool, resume: bool, restart: bool, overwrite: bool, same_input: bool, durable: bool, shard: tuple[SupportsIndex, SupportsIndex] | None, axis: SupportsIndex, slice: tuple[SupportsIndex, SupportsIndex | None] | None) -> Options: ...
+    def __new__(cls, /, *, device: str, memory: SupportsIndex | None, chunk: SupportsIndex | None, depth: SupportsIndex | None, check: bool, resume: bool, restart: bool, overwrite: bool, same_input: bool, durable: bool, shard: tuple[SupportsIndex, SupportsIndex] | None, claim: SupportsIndex | None, axis: SupportsIndex, slice: tuple[SupportsIndex, SupportsIndex | None] | None) -> Options: ...
 
 @final
 class PathSource:

@@ -65,9 +65,10 @@ impl Parts {
 
     /// Refuses options that only a target in files has.
     fn refuse_options_of_files(&self) -> trijet::Result<()> {
-        let Options { shard, resume, restart, overwrite, device, .. } = &self.options;
+        let Options { shard, claim, resume, restart, overwrite, device, .. } = &self.options;
         let given = [
             (shard.is_some(), "shard"),
+            (claim.is_some(), "claim"),
             (*resume, "resume"),
             (*restart, "restart"),
             (*overwrite, "overwrite"),

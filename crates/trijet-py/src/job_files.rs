@@ -1,6 +1,7 @@
 //! Jobs whose target is a file or a folder, and plans of jobs.
 
 use crate::error::refused;
+use crate::job_claims;
 use crate::outcome::{JobState, Report};
 use crate::parts::{AnyTarget, Failure, OpenJob, Parts, Progress};
 use crate::target::PathTarget;
@@ -15,7 +16,7 @@ use trijet::{Bytes, Cancel, Device, Error, Pipeline, Result, Source};
 use trijet_io::{
     Durability, Fingerprint, Input, Output, Shard, Start, Stopped, Target, refuse_sources, shown,
 };
-use trijet_map::{Chain, Job, Step, beside_chunks, for_chunks};
+use trijet_map::{Job, Step, beside_chunks, for_chunks};
 
 /// The number of bytes of each copy that measures the rates of the model.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
@@ -32,6 +33,11 @@ impl Parts {
             refuse_sources("create", &target.path, &sources(&job.input, &job.steps))?;
         }
         let described = target.describe(job.chain.output_of_part()?, &job.input)?;
+        if self.options.claim.is_some() {
+            self.refuse_beside_claims()?;
+            let granule = job.chain.granule(described.granule());
+            return Ok(described.with_claims(granule));
+        }
         let described = if self.options.overwrite { described.overwrite() } else { described };
         let Some((index, count)) = self.options.shard else { return Ok(described) };
         if !self.source.has_files() {
@@ -90,10 +96,17 @@ pub(crate) fn run(
     let run = Fingerprint::new(&input, &chain.description(), &target)
         .input_rows(move |rows| needed.input_rows(rows));
     let run = if parts.options.same_input { run.same_input() } else { run };
+    if let Some(lease) = parts.options.claim {
+        let files = job_claims::Files { input: &input, target: &target, chain: &chain, run: &run };
+        return job_claims::run(parts, &files, lease, cancel, progress);
+    }
     if !parts.options.resume {
         target.check_free()?;
     } else if target.is_finished(&run)? {
-        return Ok(Report::new(Vec::new(), state(&input, &target, &chain, target.rows().end)));
+        return Ok(Report::new(
+            Vec::new(),
+            JobState::of_files(&input, &target, &chain, target.rows().end),
+        ));
     }
     // The pages of the output are created while the devices start.
     let output = parts.open_output(&target, &run)?;
@@ -124,20 +137,9 @@ pub(crate) fn run(
         is_complete,
         verdict,
         damaged: damaged.collect(),
-        ..state(&input, &target, &chain, kept)
+        ..JobState::of_files(&input, &target, &chain, kept)
     };
     Ok(Report::new(reports, state))
-}
-
-fn state(input: &Input, target: &Target, chain: &Chain, kept_rows: u64) -> JobState {
-    JobState {
-        job: format!("{}: {}, {}", shown(target.path()), target.array(), chain.description()),
-        kept_rows,
-        is_complete: true,
-        left_out: input.left_out().iter().chain(target.left_out()).cloned().collect(),
-        verdict: None,
-        damaged: Vec::new(),
-    }
 }
 
 /// Adds the state of the output to an error.

@@ -11,6 +11,7 @@ mod feed;
 mod host_stage;
 mod import;
 mod job;
+mod job_claims;
 mod job_files;
 mod operation;
 mod outcome;

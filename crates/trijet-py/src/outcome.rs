@@ -3,6 +3,8 @@
 use crate::verdict::Verdict;
 use pyo3::prelude::*;
 use trijet::trace::summary::Loss;
+use trijet_io::{Input, Target, shown};
+use trijet_map::Chain;
 
 /// The reports of the devices of a job, and the state of its output.
 #[pyclass(frozen)]
@@ -28,6 +30,20 @@ pub(crate) struct JobState {
     pub(crate) left_out: Vec<String>,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) damaged: Vec<(String, String)>,
+}
+
+impl JobState {
+    /// The state of a complete job from files to files.
+    pub(crate) fn of_files(input: &Input, target: &Target, chain: &Chain, kept_rows: u64) -> Self {
+        Self {
+            job: format!("{}: {}, {}", shown(target.path()), target.array(), chain.description()),
+            kept_rows,
+            is_complete: true,
+            left_out: input.left_out().iter().chain(target.left_out()).cloned().collect(),
+            verdict: None,
+            damaged: Vec::new(),
+        }
+    }
 }
 
 impl Report {

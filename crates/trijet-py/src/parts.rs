@@ -28,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) same_input: bool,
     pub(crate) durable: bool,
     pub(crate) shard: Option<(u64, u64)>,
+    /// The lease in seconds of a process that claims rows.
+    pub(crate) claim: Option<u64>,
     axis: usize,
     pub(crate) slice: Option<(u64, Option<u64>)>,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Options {
 impl Options {
     #[new]
     #[pyo3(signature = (*, device, memory, chunk, depth, check, resume, restart, overwrite,
-                        same_input, durable, shard, axis, slice))]
+                        same_input, durable, shard, claim, axis, slice))]
     #[expect(clippy::too_many_arguments, reason = "each is an option of a job")]
     fn new(
         device: String,
@@ -50,6 +52,7 @@ impl Options {
         same_input: bool,
         durable: bool,
         shard: Option<(u64, u64)>,
+        claim: Option<u64>,
         axis: usize,
         slice: Option<(u64, Option<u64>)>,
     ) -> Self {
@@ -65,6 +68,7 @@ impl Options {
             same_input,
             durable,
             shard,
+            claim,
             axis,
             slice,
         }
