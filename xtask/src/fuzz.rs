@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 15] = [
+const TARGETS: [&str; 16] = [
     "program",
     "npy",
     "images",
@@ -21,6 +21,7 @@ const TARGETS: [&str; 15] = [
     "nifti",
     "npz",
     "journal",
+    "claims",
     "codecs",
     "ptx",
     "allocations",

@@ -2,6 +2,7 @@
 //! bodies of the targets in `fuzz/`, which `cargo xtask fuzz` runs under libFuzzer.
 
 mod arrays;
+mod claims;
 mod images;
 mod journal;
 mod npy;
@@ -26,6 +27,11 @@ fn any_bytes_are_a_folder_of_images_or_refused() {
 #[test]
 fn any_bytes_are_a_journal_or_refused() {
     replay("journal", 4000, journal::check);
+}
+
+#[test]
+fn any_file_in_a_folder_of_claims_is_read_or_refused() {
+    replay("claims", 4000, claims::check);
 }
 
 #[test]
