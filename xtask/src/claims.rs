@@ -8,14 +8,17 @@
 //!
 //! The time of a job is the time of its reads, which the library `failing-files` delays, so that
 //! eight processes run on a few processors as on eight machines. In a folder, a process is cut off
-//! by SIGSTOP. Over NFS, each process is in a network namespace with its own client and its own
-//! mount, and its link is taken down. The server is NFS-Ganesha. The client is fuse-nfs, because a
-//! kernel without the client of NFS has no other; the variable `FUSE_NFS` has its path. This needs
-//! root.
+//! by SIGSTOP.
+//!
+//! `claims nfs FOLDER` runs the same over NFS: the kernel exports a folder, and each process has a
+//! network namespace with its own client and its own mount. A process is cut off by taking its link
+//! down. This needs root, a kernel with both sides of NFS, and the two programs, which it does not
+//! build. `claims/machine.sh` does it in a virtual machine with a kernel of Debian.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -26,11 +29,21 @@ use trijet::testing::Prng;
 
 const PROCESSES: usize = 8;
 const LEASE: Duration = Duration::from_secs(1);
-/// The rows of the input, each a range of its own, and the bytes of a row.
-const ROWS: usize = 1000;
 const ROW_BYTES: usize = 4096;
-/// The milliseconds of a read, and of a read of the slow process.
-const READ_MS: [u64; 2] = [100, 300];
+
+/// The size of a job.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    /// The rows of the input, each a range of its own.
+    rows: usize,
+    /// The milliseconds of a read, and of a read of the slow process.
+    read_ms: [u64; 2],
+}
+
+const IN_FOLDER: Size = Size { rows: 1000, read_ms: [100, 300] };
+/// Fewer ranges, because a virtual machine without support by the processor takes tens of
+/// milliseconds for the calls of each.
+const OVER_NFS: Size = Size { rows: 100, read_ms: [750, 2250] };
 
 /// The place where a process runs.
 #[derive(Debug, Clone)]
@@ -57,35 +70,32 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         None => Ok(default),
         Some(text) => text.parse().map_err(|_| format!("claims: {text} is not a number")),
     };
+    if let ["nfs", folder, ..] = arguments {
+        return over_nfs(Path::new(folder), number(2, 20)?, number(3, 2)?);
+    }
     let (runs, lanes) = (number(0, 20)?, number(1, 2)?);
     let build = ["build", "--release", "-p", "trijet-cli", "-p", "failing-files"];
     if !Command::new("cargo").args(build).current_dir(root()).status()?.success() {
         return Err("claims: the command could not be built".into());
     }
     let place = target().join("claims");
-    if let Some(client) = std::env::var_os("FUSE_NFS") {
-        fs::create_dir_all(&place)?;
-        return over_nfs(&place, Path::new(&client), runs, lanes);
-    }
     drop(fs::remove_dir_all(&place));
     let folder = place.join("folder");
     fs::create_dir_all(&folder)?;
-    fs::write(folder.join("in.raw"), data())?;
+    fs::write(folder.join("in.raw"), data(IN_FOLDER.rows))?;
     let machine = Machine { before: Vec::new(), folder: folder.clone(), link: None };
     let all = vec![vec![machine; PROCESSES]; lanes];
-    judge("folder, SIGSTOP", &folder, &all, runs)
+    judge("folder, SIGSTOP", IN_FOLDER, &folder, &all, runs)
 }
 
 /// The bytes of the input.
-fn data() -> Vec<u8> {
-    (0..ROWS * ROW_BYTES).map(|n| u8::try_from(n * 7 % 251 / 2).unwrap_or(0)).collect()
+fn data(rows: usize) -> Vec<u8> {
+    (0..rows * ROW_BYTES).map(|n| u8::try_from(n * 7 % 251 / 2).unwrap_or(0)).collect()
 }
 
 /// Runs the jobs, prints their times, and fails if an output is wrong.
-fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Result<()> {
-    let right: Vec<u8> = data().iter().map(|byte| byte * 2).collect();
-    // The part of the job that a process does in a second if it does nothing but read.
-    let rates = READ_MS.map(|time| 1000.0 / time as f64 / ROWS as f64);
+fn judge(what: &str, size: Size, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Result<()> {
+    let right: Vec<u8> = data(size.rows).iter().map(|byte| byte * 2).collect();
     let numbers: Arc<Mutex<Vec<u64>>> = Arc::new(Mutex::new((0..runs as u64).rev().collect()));
     let (found, results) = channel();
     for machines in lanes {
@@ -95,7 +105,7 @@ fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Resu
             loop {
                 let next = numbers.lock().expect("no thread panics").pop();
                 let Some(seed) = next else { return };
-                let ran = one_run(&machines, &folder, &right, rates, seed);
+                let ran = one_run(size, &machines, &folder, &right, seed);
                 if found.send(ran.map_err(|error| format!("seed {seed}: {error}"))).is_err() {
                     return;
                 }
@@ -106,6 +116,9 @@ fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Resu
     let (mut ratios, mut refused) = (Vec::new(), 0);
     for ran in results {
         let Measured { seconds, ideal, has_refused } = ran?;
+        println!(
+            "equal after {seconds:.1} s, ideal {ideal:.1} s, cut off with an error: {has_refused}"
+        );
         refused += usize::from(has_refused);
         ratios.push(seconds / ideal);
     }
@@ -123,9 +136,9 @@ fn judge(what: &str, folder: &Path, lanes: &[Vec<Machine>], runs: usize) -> Resu
 }
 
 /// The command of a process.
-fn command(machine: &Machine, out: &str, read_ms: u64) -> Result<Command> {
+fn command(machine: &Machine, out: &str, rows: usize, read_ms: u64) -> Result<Command> {
     let built = target().join("release");
-    let shape = format!("{ROWS}x{ROW_BYTES}");
+    let shape = format!("{rows}x{ROW_BYTES}");
     let mut words = machine.before.clone();
     let preload = format!("LD_PRELOAD={}", built.join("libfailing_files.so").display());
     let input = machine.folder.join("in.raw");
@@ -170,12 +183,14 @@ fn ideal(rates: [f64; 2], events: Events) -> f64 {
 
 /// Runs eight processes. The process 0 is slow, 1 is killed, and 2 is cut off.
 fn one_run(
+    size: Size,
     machines: &[Machine],
     folder: &Path,
     right: &[u8],
-    rates: [f64; 2],
     seed: u64,
 ) -> std::result::Result<Measured, String> {
+    // The part of the job that a process does in a second if it does nothing but read.
+    let rates = size.read_ms.map(|time| 1000.0 / time as f64 / size.rows as f64);
     let mut draw = Prng::new(seed);
     let unit = |draw: &mut Prng| draw.below(1 << 20) as f64 / f64::from(1 << 20);
     let about = 1.0 / (7.0 * rates[0]);
@@ -187,8 +202,8 @@ fn one_run(
     let begin = Instant::now();
     let mut children = Vec::new();
     for (index, machine) in machines.iter().enumerate() {
-        let read_ms = READ_MS[usize::from(index == 0)];
-        let command = command(machine, &out, read_ms);
+        let read_ms = size.read_ms[usize::from(index == 0)];
+        let command = command(machine, &out, size.rows, read_ms);
         let child = command.and_then(|mut command| Ok(command.spawn()?));
         children.push(child.map_err(|error| error.to_string())?);
     }
@@ -214,7 +229,10 @@ fn one_run(
         }
     }
     let (mut seconds, mut has_refused): (f64, bool) = (0.0, false);
-    for (index, child) in children.into_iter().enumerate() {
+    // The process that was cut off comes last: its client may wait long after the job is complete.
+    let mut children: Vec<_> = children.into_iter().enumerate().collect();
+    children.sort_by_key(|(index, _)| *index == 2);
+    for (index, child) in children {
         let ended = child.wait_with_output().map_err(|error| error.to_string())?;
         let words = String::from_utf8_lossy(&ended.stderr);
         let is_refused = index == 2 && machines[index].link.is_some();
@@ -279,102 +297,75 @@ fn demand(command: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// The server of NFS, the clients and their network, which end when this value is dropped.
+/// The network of the machines, and a process on each that holds its mount. They end when this value
+/// is dropped.
 struct Network {
-    children: Vec<Child>,
-    clients: Vec<String>,
-    machines: usize,
+    holders: Vec<Child>,
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for client in &self.clients {
-            drop(demand(&format!("kill {client}")));
-        }
-        for child in &mut self.children {
-            drop(child.kill());
-            drop(child.wait());
-        }
-        for number in 0..self.machines {
+        for (number, holder) in self.holders.iter_mut().enumerate() {
+            drop(holder.kill());
+            drop(holder.wait());
             drop(demand(&format!("ip netns del trijet-{number}")));
         }
+        drop(demand("rpc.nfsd 0; exportfs -ua; pkill rpc.mountd"));
     }
 }
 
-/// The settings of the server.
-const SERVER: &str = r#"
-NFS_CORE_PARAM { Protocols = 3; Enable_NLM = false; Enable_RQUOTA = false; MNT_Port = 20048; }
-EXPORT { Export_Id = 1; Path = "EXPORTED"; Pseudo = "/exported"; Access_Type = RW;
-  Squash = No_root_squash; SecType = sys; Transports = TCP; Protocols = 3; FSAL { Name = VFS; } }
-"#;
+/// The folder of the mount, which is the same on all machines.
+const MOUNTED: &str = "/run/trijet-claims";
 
-/// The jobs over NFS, with a network namespace and a client for each process.
-fn over_nfs(place: &Path, client: &Path, runs: usize, lanes: usize) -> Result<()> {
-    if demand("command -v ganesha.nfsd && command -v nsenter && ip netns list").is_err() {
-        println!("SKIPPED runs over NFS: ganesha.nfsd, nsenter or ip netns is missing");
-        return Ok(());
-    }
-    let (exported, mounted) = (place.join("exported"), place.join("mounted"));
-    drop(fs::remove_dir_all(&exported));
-    fs::create_dir_all(&exported)?;
-    // The server keeps the states of files, and must not see this one change.
-    fs::write(exported.join("in.raw"), data())?;
-    fs::create_dir_all(&mounted)?;
-    let settings = place.join("ganesha.conf");
-    fs::write(&settings, SERVER.replace("EXPORTED", &exported.display().to_string()))?;
-    drop(demand("mkdir -p /var/run/ganesha; pgrep rpcbind || rpcbind"));
-    let mut network =
-        Network { children: Vec::new(), clients: Vec::new(), machines: lanes * PROCESSES };
-    let mut server = Command::new("ganesha.nfsd");
-    server.arg("-F").arg("-f").arg(&settings).arg("-L").arg(place.join("ganesha.log"));
-    server.arg("-p").arg(place.join("ganesha.pid"));
-    network.children.push(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
-    let mut timer = Timer::new(Instant::now());
-    timer.wait(8.0);
+/// Exports a folder: version 4 of NFS, and a short time after the start in which clients of an
+/// earlier start may come back.
+const SERVE: &str = "mkdir -p /var/lib/nfs/v4recovery /run/rpcbind; touch /var/lib/nfs/etab /var/lib/nfs/rmtab; \
+     mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd; \
+     echo 10 >/proc/fs/nfsd/nfsv4gracetime; \
+     exportfs -i -o rw,sync,no_root_squash,no_subtree_check,fsid=0 10.99.0.0/16:EXPORTED; \
+     rpc.mountd -N 2 -N 3; rpc.nfsd -N 3 -V 4.2 8";
+
+/// The jobs over NFS, with a network namespace and a mount for each process.
+fn over_nfs(exported: &Path, runs: usize, lanes: usize) -> Result<()> {
+    fs::write(exported.join("in.raw"), data(OVER_NFS.rows))?;
+    fs::create_dir_all(MOUNTED)?;
+    let mut network = Network { holders: Vec::new() };
+    demand(&SERVE.replace("EXPORTED", &exported.display().to_string()))?;
     let mut all = Vec::new();
     for lane in 0..lanes {
-        let mut machines = Vec::new();
-        for index in 0..PROCESSES {
-            let number = lane * PROCESSES + index;
-            machines.push(machine(&mut network, client, &exported, &mounted, number)?);
-        }
-        all.push(machines);
+        let numbers = lane * PROCESSES..(lane + 1) * PROCESSES;
+        let machines = numbers.map(|number| machine(&mut network, number));
+        all.push(machines.collect::<Result<Vec<_>>>()?);
     }
-    timer.wait(12.0);
-    judge("NFS, link down", &exported, &all, runs)
+    judge("NFS, link down", OVER_NFS, exported, &all, runs)
 }
 
-/// A network namespace with a link to the server, and a client that has mounted its folder.
-fn machine(
-    network: &mut Network,
-    client: &Path,
-    exported: &Path,
-    mounted: &Path,
-    number: usize,
-) -> Result<Machine> {
+/// A network namespace with a link to the server, and a mount of its folder. The server tells clients
+/// apart by their names, which is the name of the host unless another one is set.
+fn machine(network: &mut Network, number: usize) -> Result<Machine> {
     let (name, link) = (format!("trijet-{number}"), format!("tj{number}"));
     demand(&format!(
-        "ip netns del {name} 2>/dev/null || true; ip link del {link} 2>/dev/null || true; \
-         ip netns add {name}; ip link add {link} type veth peer name e0 netns {name}; \
+        "ip netns add {name}; ip link add {link} type veth peer name e0 netns {name}; \
          ip addr add 10.99.{number}.1/24 dev {link}; ip link set {link} up; \
          ip -n {name} addr add 10.99.{number}.2/24 dev e0; ip -n {name} link set e0 up; \
-         ip -n {name} link set lo up"
+         ip -n {name} link set lo up; \
+         ip netns exec {name} sh -c 'echo {name} >/sys/fs/nfs/net/nfs_client/identifier'"
     ))?;
-    let url = format!(
-        "nfs://10.99.{number}.1{}?version=3&nfsport=2049&mountport=20048&dircache=0",
-        exported.display()
+    let mount = format!(
+        "mount -t nfs4 -o vers=4.2 10.99.{number}.1:/ {MOUNTED}; echo mounted; exec cat >/dev/null"
     );
-    let mut mount = Command::new("ip");
-    mount.args(["netns", "exec", &name]).arg(client);
-    mount.arg("-n").arg(url).arg("-m").arg(mounted).args(["-a", "-q"]);
-    // The client goes on in the background.
-    mount.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    let found = Command::new("pgrep").args(["-f", &format!("nfs://10.99.{number}.1/")]).output()?;
-    let process = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-    if process.parse::<u32>().is_err() {
-        return Err(format!("claims: no client of NFS runs on {name}").into());
+    let mut holder = Command::new("nsenter");
+    holder.arg(format!("--net=/run/netns/{name}"));
+    holder.args(["unshare", "--mount", "sh", "-e", "-c", &mount]);
+    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut word = String::new();
+    let said = holder.stdout.take().map(|out| BufReader::new(out).read_line(&mut word));
+    let process = holder.id().to_string();
+    network.holders.push(holder);
+    said.transpose()?;
+    if word != "mounted\n" {
+        return Err(format!("claims: {name} has not mounted the folder").into());
     }
-    network.clients.push(process.clone());
     let before = ["nsenter", "-t", &process, "-n", "-m"].map(str::to_owned).to_vec();
-    Ok(Machine { before, folder: mounted.to_owned(), link: Some(link) })
+    Ok(Machine { before, folder: PathBuf::from(MOUNTED), link: Some(link) })
 }

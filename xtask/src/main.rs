@@ -35,7 +35,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   bundle       build a self-contained folder for a GPU host without Rust
   claims [RUNS [LANES]]
                share jobs among eight processes: one is slow, one is killed, and one is cut off for longer than
-               its lease; over NFS, if the variable FUSE_NFS names its client (default: 20 runs, 2 at once)
+               its lease (default: 20 runs, 2 at once); `claims nfs FOLDER` does so over NFS
   damage [MUTATIONS]
                read damaged files of every format, and damaged blocks of every codec (default:
                1000000 of each)

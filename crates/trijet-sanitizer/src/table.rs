@@ -151,6 +151,27 @@ mod tests {
         chunk << 32 | launch << 20
     }
 
+    /// The patches and the reader have the same table. The rest of its layout follows from these.
+    #[test]
+    fn the_layout_is_the_one_of_the_patches() {
+        let source = include_str!("accesses.cu");
+        let has = |name: &str, value: String| {
+            let line = format!("#define {name} {value}");
+            let is_there = |one: &str| one.split("//").next().is_some_and(|one| one.trim() == line);
+            assert!(source.lines().any(is_there), "{line}");
+        };
+        has("GRANULE_LOG2", GRANULE.trailing_zeros().to_string());
+        has("CHUNK_LOG2", (CHUNK / GRANULE).trailing_zeros().to_string());
+        has("SLOTS", format!("(1u << {})", SLOTS.trailing_zeros()));
+        has("WORDS_OF_SLOT", (SLOT_BYTES / 4).to_string());
+        has("HEADER_BYTES", HEADER_BYTES.to_string());
+        has("FULL_AT", FULL_AT.to_string());
+        has("MAPS_MAX", MAPS.to_string());
+        has("MAP_TABLE", (MAP_TABLE_BYTES / 8).to_string());
+        has("MAP_BYTES", MAP_BYTES.to_string());
+        assert!(ALIGNMENT.is_power_of_two() && source.contains("& 0xfff}"), "{ALIGNMENT}");
+    }
+
     /// Slots are in the order in which warps came, and ranges in the order of addresses.
     #[test]
     fn granules_that_touch_are_one_range_across_chunks() {
