@@ -72,10 +72,10 @@ impl AccessCapture {
         loop {
             let (context, full) = self.next_table();
             let waited = self.wait_for_launches(context, &full);
-            if self.gives_back(context, &full) {
+            if self.gives_back(context, &full, waited != Ok(false)) {
                 continue;
             }
-            let content = waited.and_then(|()| self.read(context, &full));
+            let content = waited.and_then(|_| self.read(context, &full));
             let slots = content.as_ref().map_or(0, |content| content.keys.len());
             match &content {
                 Ok(content) => {
@@ -121,24 +121,27 @@ impl AccessCapture {
         }
     }
 
-    /// Waits for the launches of a table, unless a capture begins.
-    fn wait_for_launches(&self, context: usize, full: &FullTable) -> Result<(), c_int> {
-        if !full.ended.is_empty() && self.state().captured.is_empty() {
-            let is_done = (self.hooks.wait_for_context)(context);
-            return if is_done { Ok(()) } else { Err(NOT_DONE) };
+    /// Waits for the launches of a table. Returns whether all are complete: a capture ends the
+    /// waits.
+    fn wait_for_launches(&self, context: usize, full: &FullTable) -> Result<bool, c_int> {
+        let is_capturing = || !self.state().captured.is_empty();
+        if !full.ended.is_empty() && !is_capturing() {
+            return (self.hooks.wait_for_context)(context).then_some(true).ok_or(NOT_DONE);
         }
         for stream in &full.streams {
-            if self.state().captured.is_empty() {
-                self.wait_for_stream(handle(*stream))?;
+            if is_capturing() {
+                return Ok(false);
             }
+            self.wait_for_stream(handle(*stream))?;
         }
-        Ok(())
+        // A stream that has ended has no wait of its own.
+        Ok(full.ended.is_empty())
     }
 
-    /// Gives a table back if a capture began during the wait for its launches.
-    fn gives_back(&self, context: usize, full: &FullTable) -> bool {
+    /// Gives a table back if a capture has begun, or had begun during the wait for its launches.
+    fn gives_back(&self, context: usize, full: &FullTable, has_waited: bool) -> bool {
         let mut state = self.state();
-        if state.captured.is_empty() {
+        if has_waited && state.captured.is_empty() {
             return false;
         }
         state.is_reading = false;
