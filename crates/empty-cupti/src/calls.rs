@@ -161,7 +161,7 @@ pub unsafe extern "C" fn empty_cupti_call(
             b"cuStreamEndCapture" if site == 0 => sanitizer::capture(false),
             b"cuLaunchKernel" if is_done => sanitizer::launch(subscriber, stream(40), false),
             b"cuGraphLaunch" if is_done => sanitizer::launch(subscriber, stream(8), true),
-            b"cuStreamDestroy_v2" if is_done => sanitizer::stream(subscriber, stream(0), true),
+            b"cuStreamDestroy_v2" if is_done => sanitizer::end_stream(subscriber, stream(0)),
             _ => {}
         }
         sanitizer::report(subscriber, number, (&raw const data).cast());

@@ -331,14 +331,11 @@ pub(crate) fn report(subscriber: SanitizerCallback, number: u32, data: *const c_
     subscriber(ptr::null_mut(), DRIVER, number, data);
 }
 
-/// Reports the start or the end of a stream.
-pub(crate) fn stream(subscriber: SanitizerCallback, stream: usize, is_end: bool) {
-    with(|standing| standing.ended.retain(|one| *one != stream));
-    if is_end {
-        let data = [CONTEXT, stream, stream];
-        subscriber(ptr::null_mut(), RESOURCE, STREAM_ENDS, data.as_ptr().cast());
-        with(|standing| standing.ended.push(stream));
-    }
+/// Reports the end of a stream.
+pub(crate) fn end_stream(subscriber: SanitizerCallback, stream: usize) {
+    let data = [CONTEXT, stream, stream];
+    subscriber(ptr::null_mut(), RESOURCE, STREAM_ENDS, data.as_ptr().cast());
+    with(|standing| standing.ended.push(stream));
 }
 
 /// Reports the launch of a kernel, or of a graph with a kernel for each access that was named.

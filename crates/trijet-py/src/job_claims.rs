@@ -12,7 +12,7 @@ use trijet_io::{ClaimOptions, ClaimedOutput, Fingerprint, Input, Target, shown};
 use trijet_map::{Chain, Job, beside_chunks};
 
 /// The files of a job.
-pub(crate) struct Files<'a> {
+pub(crate) struct ClaimedFiles<'a> {
     pub(crate) input: &'a Input,
     pub(crate) target: &'a Target,
     pub(crate) chain: &'a Chain,
@@ -46,12 +46,12 @@ impl Parts {
 /// Takes part in a job until its target is complete.
 pub(crate) fn run(
     parts: &Parts,
-    files: &Files<'_>,
+    files: &ClaimedFiles<'_>,
     lease: u64,
     cancel: &Cancel,
     progress: &Progress,
 ) -> std::result::Result<Report, Failure> {
-    let Files { input, target, chain, run } = *files;
+    let ClaimedFiles { input, target, chain, run } = *files;
     let settings = parts.options.settings;
     let usual = ClaimOptions::default();
     let claim = ClaimOptions {

@@ -97,7 +97,8 @@ pub(crate) fn run(
         .input_rows(move |rows| needed.input_rows(rows));
     let run = if parts.options.same_input { run.same_input() } else { run };
     if let Some(lease) = parts.options.claim {
-        let files = job_claims::Files { input: &input, target: &target, chain: &chain, run: &run };
+        let files =
+            job_claims::ClaimedFiles { input: &input, target: &target, chain: &chain, run: &run };
         return job_claims::run(parts, &files, lease, cancel, progress);
     }
     if !parts.options.resume {

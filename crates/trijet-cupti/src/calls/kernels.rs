@@ -11,8 +11,8 @@ type NameOf = unsafe extern "C" fn(*mut *const c_char, *const c_void) -> c_int;
 type LayoutOf = unsafe extern "C" fn(*const c_void, usize, *mut usize, *mut usize) -> c_int;
 
 type DeviceOf = unsafe extern "C" fn(*mut c_int) -> c_int;
-type Enter = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Wait = unsafe extern "C" fn() -> c_int;
+type SetContext = unsafe extern "C" fn(*mut c_void) -> c_int;
+type WaitForContext = unsafe extern "C" fn() -> c_int;
 
 /// Maximum number of arguments of a kernel. A kernel has at most 32 KiB of them.
 const ARGUMENTS_MAX: usize = 4096;
@@ -24,8 +24,8 @@ struct DriverFunctions {
     names: [Option<NameOf>; 2],
     layouts: [Option<LayoutOf>; 2],
     device: Option<DeviceOf>,
-    enter: Option<Enter>,
-    wait: Option<Wait>,
+    enter: Option<SetContext>,
+    wait: Option<WaitForContext>,
 }
 
 /// A kernel of the program.
@@ -70,8 +70,8 @@ fn find() -> Option<DriverFunctions> {
             function!(library, c"cuKernelGetParamInfo", LayoutOf),
         ],
         device: function!(library, c"cuCtxGetDevice", DeviceOf),
-        enter: function!(library, c"cuCtxSetCurrent", Enter),
-        wait: function!(library, c"cuCtxSynchronize", Wait),
+        enter: function!(library, c"cuCtxSetCurrent", SetContext),
+        wait: function!(library, c"cuCtxSynchronize", WaitForContext),
     })
 }
 
