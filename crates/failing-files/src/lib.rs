@@ -37,7 +37,7 @@ mod threads;
 use fault::{call, lacks};
 use folded::Folded;
 use libc::{
-    AT_FDCWD, AT_REMOVEDIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t, ssize_t,
+    AT_FDCWD, AT_REMOVEDIR, DIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t, ssize_t,
 };
 use target::Target;
 
@@ -79,6 +79,26 @@ macro_rules! opens {
 }
 
 opens! { open openat open64 openat64 }
+
+/// Opens a folder to read its names.
+///
+/// # Safety
+/// The same as for the C function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
+    // SAFETY: in C, a path ends with a zero.
+    let target = unsafe { Target::of_name(AT_FDCWD, path) };
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let opened = call("list", &target, None, |_| {
+        // SAFETY: the caller passes the path of this system call.
+        unsafe { libc::syscall(libc::SYS_openat, AT_FDCWD, path, flags) }
+    });
+    match number(opened) {
+        file if file < 0 => std::ptr::null_mut(),
+        // SAFETY: the file was opened just now, and nothing else has its number.
+        file => unsafe { libc::fdopendir(file) },
+    }
+}
 
 macro_rules! transfers {
     ($($name:ident $label:literal $buffer:ty, $system:ident $(, $at:ident)?;)*) => {$(

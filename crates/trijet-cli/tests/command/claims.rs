@@ -157,6 +157,22 @@ fn a_poor_file_system_is_enough() {
     }
 }
 
+/// A network file system reports a folder that another machine has deleted as stale, and not as
+/// missing, to a process that has it open.
+#[test]
+fn a_process_whose_folder_of_claims_is_stale_ends_with_the_job() {
+    let workdir = workdir();
+    let folder = workdir.path(".").canonicalize().unwrap();
+    let mut command = workdir.command(&CALL);
+    command.env("LD_PRELOAD", library("libfailing_files.so"));
+    command.env("FAILING_FILES_ROOT", folder.join("out.npy.claims"));
+    command.env("FAILING_FILES_LOG", "/dev/null").env("FAILING_FILES_WITHOUT", "list=116");
+    let stale = started(command);
+    workdir.trijet(&CALL).done();
+    ended(stale);
+    assert_eq!(workdir.read("out.npy"), alone());
+}
+
 /// A full disk is an error, and the next process finishes the job.
 #[test]
 fn a_full_disk_is_an_error_and_no_row_is_done_that_is_not_there() {

@@ -87,6 +87,12 @@ impl FileName {
     }
 }
 
+/// Whether a file or a folder does not exist any more. To a machine that has it open, a network file
+/// system reports it as stale if another machine has replaced or deleted it.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
+}
+
 impl ClaimFolder {
     pub(super) fn new(path: &Path, own: Owner) -> Self {
         Self { path: path.to_owned(), own, owners: BTreeMap::new() }
@@ -127,7 +133,7 @@ impl ClaimFolder {
     fn write_new(&self, text: &str) -> io::Result<PathBuf> {
         let new = self.new_path("file");
         match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if !is_gone(&error) => return Err(error),
             _ => {}
         }
         let mut options = File::options();
@@ -148,7 +154,7 @@ impl ClaimFolder {
         });
         match created {
             Ok(()) => Ok(Created::New),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Created::NoFolder),
+            Err(error) if is_gone(&error) => Ok(Created::NoFolder),
             Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
                 Ok(Created::Exists)
             }
@@ -203,7 +209,7 @@ impl ClaimFolder {
         let mut options = File::options();
         match options.write(true).create(true).truncate(false).custom_flags(NOFOLLOW).open(&path) {
             Ok(_) => Ok(Created::New),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Created::NoFolder),
+            Err(error) if is_gone(&error) => Ok(Created::NoFolder),
             Err(error) => Err(self.io(&path, error)),
         }
     }
@@ -214,7 +220,7 @@ impl ClaimFolder {
             (self.new_path("state"), self.path.join(format!("process-{:016x}", self.own)));
         match fs::write(&new, state.text()).and_then(|()| fs::rename(&new, path)) {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if is_gone(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -279,12 +285,16 @@ impl ClaimFolder {
     fn names(&self, ranges: usize) -> Result<Option<Vec<FileName>>> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(self.io(&self.path, error)),
         };
         let mut names = Vec::new();
         for entry in entries {
-            let name = entry.map_err(|error| self.io(&self.path, error))?.file_name();
+            let name = match entry {
+                Ok(entry) => entry.file_name(),
+                Err(error) if is_gone(&error) => return Ok(None),
+                Err(error) => return Err(self.io(&self.path, error)),
+            };
             let parsed = name.to_str().and_then(|name| FileName::parse(name, ranges));
             names.push(parsed.ok_or_else(|| {
                 let cause = "is no file of this job; move it elsewhere";
@@ -306,9 +316,7 @@ impl ClaimFolder {
         };
         match read() {
             Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A server that has replaced or deleted an open file.
-            Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle => Ok(None),
+            Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(self.io(path, error)),
         }
     }
@@ -318,17 +326,21 @@ impl ClaimFolder {
     pub(super) fn remove_second_name(&self) -> Result<()> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
             Err(error) => return Err(self.io(&self.path, error)),
         };
         for entry in entries {
-            let path = entry.map_err(|error| self.io(&self.path, error))?.path();
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(error) if is_gone(&error) => return Ok(()),
+                Err(error) => return Err(self.io(&self.path, error)),
+            };
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             let is_new = name.starts_with(b"new-") && name.ends_with(b"-partial");
             let has_other_name = |state: Metadata| state.is_file() && state.nlink() != 1;
             if is_new && fs::symlink_metadata(&path).is_ok_and(has_other_name) {
                 match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(error) if !is_gone(&error) => {
                         return Err(self.io(&path, error));
                     }
                     _ => {}
@@ -344,7 +356,7 @@ impl ClaimFolder {
         let mut swept = self.path.clone().into_os_string();
         swept.push(format!("-over-{:016x}", self.own));
         match fs::rename(&self.path, &swept) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
             renamed => renamed.map_err(|error| self.io(&self.path, error))?,
         }
         // A process that has the folder open may still create a file in it.
