@@ -10,10 +10,10 @@
 //! eight processes run on a few processors as on eight machines. In a folder, a process is cut off
 //! by SIGSTOP.
 //!
-//! `claims nfs FOLDER` runs the same over NFS: the kernel exports a folder, and each process has a
+//! `claims nfs FOLDER [RUNS [LANES [ROWS]]]` runs the same over NFS: the kernel exports a folder, and each process has a
 //! network namespace with its own client and its own mount. A process is cut off by taking its link
 //! down. This needs root, a kernel with both sides of NFS, and the two programs, which it does not
-//! build. `claims/machine.sh` does it in a virtual machine with a kernel of Debian.
+//! build. `claims/machine.sh` does it in user mode Linux.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -40,10 +40,16 @@ struct Size {
     read_ms: [u64; 2],
 }
 
-const IN_FOLDER: Size = Size { rows: 1000, read_ms: [100, 300] };
-/// Fewer ranges, because a virtual machine without support by the processor takes tens of
-/// milliseconds for the calls of each.
-const OVER_NFS: Size = Size { rows: 100, read_ms: [750, 2250] };
+impl Size {
+    /// A job with reads of 100 s in all.
+    fn of(rows: usize) -> Self {
+        let read_ms = 100_000 / rows.clamp(1, 100_000) as u64;
+        Self { rows, read_ms: [read_ms, 3 * read_ms] }
+    }
+}
+
+/// The number of rows of a job, unless another one is given.
+const ROWS: usize = 1000;
 
 /// The place where a process runs.
 #[derive(Debug, Clone)]
@@ -71,7 +77,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         Some(text) => text.parse().map_err(|_| format!("claims: {text} is not a number")),
     };
     if let ["nfs", folder, ..] = arguments {
-        return over_nfs(Path::new(folder), number(2, 20)?, number(3, 2)?);
+        let size = Size::of(number(4, ROWS)?);
+        return over_nfs(Path::new(folder), size, number(2, 20)?, number(3, 2)?);
     }
     let (runs, lanes) = (number(0, 20)?, number(1, 2)?);
     let build = ["build", "--release", "-p", "trijet-cli", "-p", "failing-files"];
@@ -82,10 +89,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     drop(fs::remove_dir_all(&place));
     let folder = place.join("folder");
     fs::create_dir_all(&folder)?;
-    fs::write(folder.join("in.raw"), data(IN_FOLDER.rows))?;
+    let size = Size::of(ROWS);
+    fs::write(folder.join("in.raw"), data(size.rows))?;
     let machine = Machine { before: Vec::new(), folder: folder.clone(), link: None };
     let all = vec![vec![machine; PROCESSES]; lanes];
-    judge("folder, SIGSTOP", IN_FOLDER, &folder, &all, runs)
+    judge("folder, SIGSTOP", size, &folder, &all, runs)
 }
 
 /// The bytes of the input.
@@ -323,11 +331,11 @@ const SERVE: &str = "mkdir -p /var/lib/nfs/v4recovery /run/rpcbind; touch /var/l
      mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd; \
      echo 10 >/proc/fs/nfsd/nfsv4gracetime; \
      exportfs -i -o rw,sync,no_root_squash,no_subtree_check,fsid=0 10.99.0.0/16:EXPORTED; \
-     rpc.mountd -N 2 -N 3; rpc.nfsd -N 3 -V 4.2 8";
+     rpc.mountd -N 2 -N 3; rpc.nfsd -N 3 -V 4.2 64";
 
 /// The jobs over NFS, with a network namespace and a mount for each process.
-fn over_nfs(exported: &Path, runs: usize, lanes: usize) -> Result<()> {
-    fs::write(exported.join("in.raw"), data(OVER_NFS.rows))?;
+fn over_nfs(exported: &Path, size: Size, runs: usize, lanes: usize) -> Result<()> {
+    fs::write(exported.join("in.raw"), data(size.rows))?;
     fs::create_dir_all(MOUNTED)?;
     let mut network = Network { holders: Vec::new() };
     demand(&SERVE.replace("EXPORTED", &exported.display().to_string()))?;
@@ -337,7 +345,7 @@ fn over_nfs(exported: &Path, runs: usize, lanes: usize) -> Result<()> {
         let machines = numbers.map(|number| machine(&mut network, number));
         all.push(machines.collect::<Result<Vec<_>>>()?);
     }
-    judge("NFS, link down", OVER_NFS, exported, &all, runs)
+    judge("NFS, link down", size, exported, &all, runs)
 }
 
 /// A network namespace with a link to the server, and a mount of its folder. The server tells clients
