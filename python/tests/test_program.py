@@ -86,6 +86,7 @@ def environment():
         **os.environ,
         "TRIJET_LIBCUDA": str(STAND_INS / "libempty_cuda.so"),
         "TRIJET_LIBCUPTI": str(STAND_INS / "libempty_cupti.so"),
+        "TRIJET_LIBSANITIZER": str(STAND_INS / "libempty_cupti.so"),
     }
 
 
@@ -150,12 +151,26 @@ BLOCKS = """
 """
 
 
+KERNELS = """
+    def launch(stream, mode):
+        cupti.empty_sanitizer_touch(ctypes.c_uint64(DATA), ctypes.c_uint64(BYTES), mode)
+        extra = (ctypes.c_uint64 * 6)(1, result(DATA), 2, result(8), 0, 0)
+        kept.append(extra)
+        call(b"cuLaunchKernel", 0x770000, *[1 | 1 << 32] * 3, 1, stream, 0, ctypes.addressof(extra))
+
+    def race_of_kernels():
+        launch(STREAM, 2)
+        launch(2 * STREAM, 1)
+        call(b"cuStreamSynchronize", 2 * STREAM)
+"""
+
+
 def run(code, **more):
     """Runs a program over the stand-ins; it has not initialised CUDA."""
     begin = "def initialise(): return ctypes.CDLL(os.environ['TRIJET_LIBCUDA']).cuInit(0)"
     load, init = [line for line in textwrap.dedent(DRIVER).splitlines() if "driver" in line]
     before = textwrap.dedent(DRIVER).replace(load, begin).replace(init, "")
-    program = before + textwrap.dedent(BLOCKS) + textwrap.dedent(code)
+    program = before + textwrap.dedent(BLOCKS) + textwrap.dedent(KERNELS) + textwrap.dedent(code)
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**environment(), **more}
     )
@@ -199,6 +214,53 @@ def test_a_block_has_the_findings_of_its_calls():
         except KeyError:
             pass
         """
+    )
+
+
+def test_a_block_that_records_kernels_has_their_conflicts():
+    """A conflict of two kernels is an error of the block in which the second one was launched."""
+    run(
+        """
+        with trijet.check(program=True, kernels=True, raises=False) as first:
+            initialise()
+            prepare()
+            launch(STREAM, 2)
+        assert first.is_clean, (first.findings, first.trouble)
+        with trijet.check(program=True, kernels=True, raises=False) as second:
+            launch(2 * STREAM, 1)
+        assert [one.is_error for one in second.findings] == [True], (second.findings, second.trouble)
+        """
+    )
+
+
+def test_kernels_cannot_be_recorded_later():
+    """The first check of a process decides what is recorded."""
+    run(
+        """
+        with trijet.check(program=True):
+            initialise()
+        try:
+            with trijet.check(program=True, kernels=True):
+                raise AssertionError("the block was entered")
+        except TrijetError as error:
+            assert "without what kernels access" in str(error), error
+        try:
+            trijet.check(kernels=True)
+        except ValueError:
+            pass
+        """
+    )
+
+
+def test_a_missing_library_for_kernels_is_told():
+    """Without the Compute Sanitizer API, no call is recorded, and the block is not clean."""
+    run(
+        """
+        with trijet.check(program=True, kernels=True, raises=False) as c:
+            initialise()
+        assert not c.is_clean and "Compute Sanitizer API was not found" in c.trouble, c.trouble
+        """,
+        TRIJET_LIBSANITIZER="/none",
     )
 
 
@@ -308,24 +370,28 @@ def test_a_forked_child_is_not_checked():
     )
 
 
-def test_pytest_fails_the_test_whose_calls_race(tmp_path):
+@pytest.mark.parametrize(
+    ("option", "race", "words", "calls"),
+    [("--trijet-check", "race()", "race in ", 9), ("--trijet-check-kernels", "race_of_kernels()", "launch in ", 8)],
+)
+def test_pytest_fails_the_test_whose_calls_race(tmp_path, option, race, words, calls):
     """The test with the race fails with the verdict, and the tests before and after it pass."""
-    before = textwrap.dedent(DRIVER) + textwrap.dedent(BLOCKS)
-    tests = """
+    before = textwrap.dedent(DRIVER) + textwrap.dedent(BLOCKS) + textwrap.dedent(KERNELS)
+    tests = f"""
     def test_prepares():
         prepare()
 
     def test_races():
-        race()
+        {race}
 
     def test_follows():
         call(*UPLOAD, STREAM)
     """
     (tmp_path / "test_it.py").write_text(before + textwrap.dedent(tests))
-    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--trijet-check", "test_it.py"]
+    call = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", option, "test_it.py"]
     call += [] if "trijet" in PLUGINS else ["-p", "trijet.pytest_plugin"]
     ran = subprocess.run(call, capture_output=True, text=True, timeout=60, env=environment(), cwd=tmp_path)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "FAILED test_it.py::test_races" in ran.stdout and "1 failed, 2 passed" in ran.stdout, ran.stdout
-    assert "error[RACE/RAW]" in ran.stdout and "race in " in ran.stdout, ran.stdout
-    assert "trijet: 0 jobs were checked, 9 calls to the driver" in ran.stdout, ran.stdout
+    assert "error[RACE/RAW]" in ran.stdout and words in ran.stdout, ran.stdout
+    assert f"trijet: 0 jobs were checked, {calls} calls to the driver" in ran.stdout, ran.stdout

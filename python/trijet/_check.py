@@ -39,7 +39,9 @@ class Verdict:
 class Check:
     """The jobs of a block or of a function, and the verdicts about them. :func:`check` makes it."""
 
-    def __init__(self, *, raises: bool = True, program: bool = False) -> None:
+    def __init__(self, *, raises: bool = True, program: bool = False, kernels: bool = False) -> None:
+        if kernels and not program:
+            raise ValueError("`kernels=True` is a part of `program=True`")
         self.verdicts: list[Verdict] = []
         """The verdict about each job that has ended, in order."""
         self.findings: list[ProgramFinding] = []
@@ -48,6 +50,7 @@ class Check:
         """The reason why calls of this process were not recorded, if some were not."""
         self._raises = raises
         self._program = program
+        self._kernels = kernels
         self._token: Token[Check | None] | None = None
 
     @property
@@ -81,7 +84,7 @@ class Check:
         if self._token is not None:
             raise RuntimeError("this check is already entered; make a new one with trijet.check()")
         if self._program:
-            if why := _program.begin():
+            if why := _program.begin(self._kernels):
                 raise TrijetError(f"the calls of this process cannot be checked: {why}")
             # Findings from before the block belong to the check around it, if there is one.
             before, around = _program.look(), active()
@@ -106,21 +109,21 @@ class Check:
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """A function that runs inside a check of its own at each call."""
-        raises, program = self._raises, self._program
+        options = {"raises": self._raises, "program": self._program, "kernels": self._kernels}
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__name__} is a generator: use `with trijet.check():` in its body")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def waited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-                with Check(raises=raises, program=program):
+                with Check(**options):
                     return await function(*args, **kwargs)
 
             return waited  # type: ignore[return-value]
 
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with Check(raises=raises, program=program):
+            with Check(**options):
                 return function(*args, **kwargs)
 
         return checked
@@ -135,8 +138,10 @@ class Check:
 @overload
 def check(function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 @overload
-def check(*, raises: bool = True, program: bool = False) -> Check: ...
-def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True, program: bool = False) -> Any:
+def check(*, raises: bool = True, program: bool = False, kernels: bool = False) -> Check: ...
+def check(
+    function: Callable[..., Any] | None = None, /, *, raises: bool = True, program: bool = False, kernels: bool = False
+) -> Any:
     """Checks every job that this thread starts in a block, or in a function.
 
     Inside, :func:`trijet.map` runs with ``check=True``, and its verdict is collected instead of raised. Leaving
@@ -147,7 +152,9 @@ def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True,
     ``trijet check -- PROGRAM`` does, and conflicts that calls of the block have revealed are its ``findings``: of
     copies, fills, frees and the host, whatever library made them. The driver loads the recorder when the process
     initialises CUDA, so the first such check must come before; otherwise it raises
-    :class:`trijet.errors.TrijetError`. A profiler cannot be used in the same process.
+    :class:`trijet.errors.TrijetError`. A profiler cannot be used in the same process. With ``kernels=True`` too, the memory
+    that kernels access is recorded, as by ``trijet check --kernels``: the block ends when its kernels have, and kernels
+    take many times as long.
 
     >>> import numpy, trijet
     >>> with trijet.check() as c:
@@ -163,7 +170,7 @@ def check(function: Callable[..., Any] | None = None, /, *, raises: bool = True,
     >>> double(numpy.ones((1, 1, 2), "uint8"))
     array([[[2, 2]]], dtype=uint8)
     """
-    made = Check(raises=raises, program=program)
+    made = Check(raises=raises, program=program, kernels=kernels)
     return made if function is None else made(function)
 
 

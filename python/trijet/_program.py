@@ -14,6 +14,8 @@ from trijet.errors import TrijetError
 # The recording, which lasts until the process ends. A forked child has none.
 _watched: Any = None
 _process = 0
+# Whether the memory that kernels access is recorded too.
+_has_kernels = False
 # Whether the recorder writes no more.
 _ended = False
 _lock = threading.Lock()
@@ -32,24 +34,26 @@ class ProgramFinding:
         return self.text
 
 
-def begin() -> str | None:
+def begin(kernels: bool = False) -> str | None:
     """Begins to record the calls of this process, if it does not yet. Returns the reason why it cannot."""
-    global _watched, _process
+    global _watched, _process, _has_kernels
     with _lock:
         if _watched is not None:
-            return None if _process == os.getpid() else "this process was forked from one that is checked"
+            if _process != os.getpid():
+                return "this process was forked from one that is checked"
+            return None if _has_kernels or not kernels else "they are recorded without what kernels access"
         if _driver() is not None:
             return (
                 "this process has initialised CUDA before, and the driver loads the recorder only then: begin the check "
                 "before the first use of the GPU, or run the program with `trijet check -- PROGRAM`"
             )
         try:
-            watched = _native.WatchedProcess()
+            watched = _native.WatchedProcess(kernels)
         except TrijetError as error:
             return str(error)
         # The driver reads them when the process initialises CUDA, which may be after the check.
         os.environ.update(watched.environment())
-        _watched, _process = watched, os.getpid()
+        _watched, _process, _has_kernels = watched, os.getpid(), kernels
         return None
 
 

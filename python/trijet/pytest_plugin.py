@@ -1,8 +1,8 @@
 """The plug-in of pytest: with ``--trijet-check``, every test runs inside :func:`trijet.check`.
 
 A test fails with the verdict if a job that it or its fixtures started had a race, or if its calls to the CUDA driver
-reveal a conflict of copies, fills, frees or the host, by whatever library. Jobs of other threads and calls of other
-processes are not checked. The last line of the summary has the numbers of jobs and of calls that were checked.
+reveal a conflict of copies, fills, frees or the host, by whatever library. ``--trijet-check-kernels`` also checks what
+kernels read and write. Jobs of other threads and calls of other processes are not checked. The last line of the summary has the numbers of jobs and of calls that were checked.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option."""
     group = parser.getgroup("trijet")
     group.addoption("--trijet-check", action="store_true", help="check the trijet jobs and the CUDA calls of each test for races")
+    group.addoption(
+        "--trijet-check-kernels", action="store_true", help="the same, and check the memory that kernels access (slow)"
+    )
+
+
+def _is_wanted(config: pytest.Config) -> bool:
+    return bool(config.getoption("--trijet-check") or config.getoption("--trijet-check-kernels"))
 
 
 def _is_controller(config: pytest.Config) -> bool:
@@ -41,15 +48,15 @@ def _is_controller(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Begins to record the calls of the process, before a test initialises CUDA."""
     config.stash[_COUNTS] = _Counts()
-    if config.getoption("--trijet-check") and not _is_controller(config):
+    if _is_wanted(config) and not _is_controller(config):
         from trijet import _program
 
-        config.stash[_COUNTS].why = _program.begin()
+        config.stash[_COUNTS].why = _program.begin(config.getoption("--trijet-check-kernels"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leaves the environment of a process that did not use CUDA as it was."""
-    if config.getoption("--trijet-check") and not _is_controller(config):
+    if _is_wanted(config) and not _is_controller(config):
         from trijet import _program
 
         _program.end()
@@ -58,7 +65,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tells the controller of pytest-xdist what this worker has recorded."""
     output = getattr(session.config, "workeroutput", None)
-    if output is not None and session.config.getoption("--trijet-check"):
+    if output is not None and _is_wanted(session.config):
         from trijet import _program
 
         output["trijet"] = (_program.calls(), session.config.stash[_COUNTS].why)
@@ -73,15 +80,17 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def _checked(item: pytest.Item) -> Generator[None, object, object]:
-    if not item.config.getoption("--trijet-check"):
+    if not _is_wanted(item.config):
         return (yield)
     from trijet import _program
     from trijet._check import Check
 
     counts = item.config.stash[_COUNTS]
     # A forked test has no recorder.
-    counts.why = counts.why or _program.begin()
-    with Check(raises=False, program=counts.why is None) as check:
+    kernels = item.config.getoption("--trijet-check-kernels")
+    counts.why = counts.why or _program.begin(kernels)
+    is_recorded = counts.why is None
+    with Check(raises=False, program=is_recorded, kernels=kernels and is_recorded) as check:
         try:
             result = yield
         finally:
@@ -113,7 +122,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Prints the number of jobs that were checked, so that a run without any does not look like a check."""
-    if not config.getoption("--trijet-check"):
+    if not _is_wanted(config):
         return
     # The last report of a test has the jobs of its fixtures and of its call.
     last = {

@@ -37,7 +37,8 @@ mod threads;
 use fault::{call, lacks};
 use folded::Folded;
 use libc::{
-    AT_FDCWD, AT_REMOVEDIR, DIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t, ssize_t,
+    AT_FDCWD, AT_REMOVEDIR, DIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t,
+    ssize_t,
 };
 use target::Target;
 

@@ -5,7 +5,7 @@
 //! several processes may be joined, each without the block that is cut.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use trijet_cupti::call_file::{
     ACCESS, CALL, COMMAND, CONTEXT, CallLaunches, END, FUNCTION, HEAD_BYTES, HEADER, KERNEL,
     LAUNCH, LAUNCHES, MAGIC, NO_STACK, PER_THREAD, STACK, TIME, TOUCHED, TROUBLE, Touch, VERSION,
@@ -209,15 +209,17 @@ impl<'a> CallFile<'a> {
 }
 
 /// Calls `each` with the whole blocks at the start of `bytes`, which follow the header of a
-/// process. Returns the number of their bytes.
+/// process, up to the first one for which it breaks. Returns the number of the bytes before.
 pub(crate) fn whole_blocks(
     bytes: &[u8],
-    mut each: impl FnMut(&Entry<'_>),
+    mut each: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
 ) -> Result<usize, FileError> {
     let mut rest = bytes;
     while let Some(Block { tag, payload, rest: after }) = block(rest) {
         let at = bytes.len() - rest.len();
-        each(&entry(tag, payload).map_err(|cause| FileError { at, cause })?);
+        if each(&entry(tag, payload).map_err(|cause| FileError { at, cause })?).is_break() {
+            break;
+        }
         rest = after;
     }
     Ok(bytes.len() - rest.len())

@@ -1,8 +1,12 @@
 //! The calls of a process that still runs, whose file grows.
+//!
+//! The accesses of kernels come after the launch, when the kernels are complete. So a launch whose
+//! accesses are still to come holds back all calls from it on.
 
-use crate::file::{CallFile, FileError, whole_blocks};
+use crate::file::{CallFile, Entry, FileError, whole_blocks};
 use crate::judged::{CheckedCalls, Judged};
 use crate::seen::SeenAccesses;
+use std::ops::ControlFlow;
 use trijet_cupti::call_file::HEADER;
 use trijet_cupti::file::HEAD_BYTES;
 use trijet_ledger::check::Assume;
@@ -17,8 +21,10 @@ pub struct GrowingCalls {
     checked: CheckedCalls,
     /// The number of the process, once its header was read.
     process: Option<u32>,
-    /// The bytes after the last whole block.
+    /// The bytes from the first block that was not judged.
     rest: Vec<u8>,
+    /// The number of them whose accesses of kernels were noted.
+    noted: usize,
     /// The number of entries and of findings at the last look.
     entries: u64,
     found: usize,
@@ -35,6 +41,7 @@ impl GrowingCalls {
             checked: CheckedCalls::new(assume, SeenAccesses::default()),
             process: None,
             rest: Vec::new(),
+            noted: 0,
             entries: 0,
             found: 0,
             more: 0,
@@ -54,13 +61,36 @@ impl GrowingCalls {
             self.process = Some(CallFile::new(&self.rest)?.process);
             self.rest.drain(..HEAD_BYTES + HEADER.1);
         }
-        let checked = &mut self.checked;
-        let read = whole_blocks(&self.rest, |entry| checked.read(entry));
+        let read = self.judge();
         // Blocks that were read are not read again.
-        let bytes = read.as_ref().map_or(self.rest.len(), |bytes| *bytes);
-        self.rest.drain(..bytes);
+        let judged = *read.as_ref().unwrap_or(&self.rest.len());
+        self.rest.drain(..judged);
         self.rest.shrink_to(PIECE_BYTES);
+        self.noted = self.noted.saturating_sub(judged);
         read.map(drop)
+    }
+
+    /// Judges the blocks up to the first launch whose accesses are still to come. Returns the
+    /// number of their bytes.
+    fn judge(&mut self) -> Result<usize, FileError> {
+        let checked = &mut self.checked;
+        self.noted += whole_blocks(&self.rest[self.noted..], |entry| {
+            checked.note_accesses(entry);
+            ControlFlow::Continue(())
+        })?;
+        whole_blocks(&self.rest[..self.noted], |entry| match entry {
+            Entry::Launches(launches) if checked.waits_for(*launches) => ControlFlow::Break(()),
+            _ => {
+                checked.read(entry);
+                ControlFlow::Continue(())
+            }
+        })
+    }
+
+    /// Whether calls are held back, because the accesses of a kernel are still to come.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.noted > 0
     }
 
     /// The verdict about the calls since the last look: errors and possible conflicts whose second

@@ -9,6 +9,7 @@ use crate::file::{CallFile, Entry, FileError};
 use crate::reader::{COPIES_OF_GRAPH, CallReader, CallStack, Counts, Step};
 use crate::seen::SeenAccesses;
 use std::collections::{BTreeMap, HashMap};
+use trijet_cupti::call_file::CallLaunches;
 use trijet_ledger::base::audience::Audience;
 use trijet_ledger::base::id::BlockId;
 use trijet_ledger::base::ledger::{Declared, HostStep, OpKind, StreamWork};
@@ -224,6 +225,16 @@ impl CheckedCalls {
 
     pub(crate) fn calls(&self) -> u64 {
         self.reader.counts.calls
+    }
+
+    /// Notes the accesses of kernels, which must precede the calls of these kernels.
+    pub(crate) fn note_accesses(&mut self, entry: &Entry<'_>) {
+        self.reader.note_accesses(entry);
+    }
+
+    /// Whether accesses of the launches of a call are still to come.
+    pub(crate) fn waits_for(&self, launches: CallLaunches) -> bool {
+        self.reader.waits_for(launches)
     }
 
     pub(crate) fn read(&mut self, entry: &Entry<'_>) {

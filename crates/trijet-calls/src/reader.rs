@@ -125,6 +125,14 @@ impl CallReader {
         }
     }
 
+    pub(crate) fn note_accesses(&mut self, entry: &Entry<'_>) {
+        self.seen.read(entry);
+    }
+
+    pub(crate) fn waits_for(&self, launches: CallLaunches) -> bool {
+        self.seen.waits_for(launches)
+    }
+
     /// Reads a block, and passes the entries that it makes to `add`.
     pub(crate) fn read(&mut self, entry: &Entry<'_>, add: &mut impl FnMut(Step)) {
         match entry {

@@ -78,6 +78,11 @@ impl SeenAccesses {
         }
     }
 
+    /// Whether accesses of the launches of a call have not ended.
+    pub(crate) fn waits_for(&self, of: CallLaunches) -> bool {
+        self.calls.get(&of.call).map_or(0, |one| one.ended) < of.told
+    }
+
     /// The accesses of the launches of a call, which launched `least` kernels or more. `None` if
     /// the accesses of one launch are not known, or if nothing was seen: a kernel that was not
     /// patched looks the same. The kernels of a graph may have their accesses in the place of one

@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 use std::path::Path;
-use trijet_calls::{Judged, judge};
-use trijet_ledger::check::Assume;
+use trijet_calls::{GrowingCalls, Judged, judge};
+use trijet_ledger::base::prng::Prng;
+use trijet_ledger::check::{Assume, Finding};
 
 /// The programs of `kernel_races.cu`, each with what must be found: `1` an error, `p` an error or a
 /// possible conflict, `0` nothing, `u` anything.
@@ -87,4 +88,33 @@ fn the_bytes_of_a_race_are_those_that_both_kernels_access() {
     // 1024 floats from the middle of the allocation on, without the edges of the granules.
     let middle = 2 << 20;
     assert_eq!((range.start, range.end), (middle + 255, middle + 4096 - 255));
+}
+
+/// The accesses of a kernel are in the file after the call, so a launch at the end of a piece is not
+/// judged before the next piece.
+#[test]
+fn calls_that_are_read_in_pieces_have_the_errors_of_the_whole() {
+    let mut held_back = 0;
+    for (name, _) in programs() {
+        let Some(whole) = judged(&name) else { continue };
+        let bytes = std::fs::read(folder().join(format!("{name}.calls"))).unwrap();
+        for seed in 0..8 {
+            let (mut draw, mut rest) = (Prng::new(seed), &bytes[..]);
+            let mut growing = GrowingCalls::new(Assume::DriverObserved);
+            let mut errors = Vec::new();
+            while !rest.is_empty() {
+                let length = 1 + draw.below(rest.len() as u64);
+                let (piece, after) = rest.split_at(usize::try_from(length).unwrap());
+                growing.push(piece).unwrap();
+                rest = after;
+                held_back += u32::from(growing.is_waiting());
+                errors.extend(growing.look().into_iter().flat_map(|one| one.errors));
+            }
+            let told = |all: &[Finding]| all.iter().map(|one| one.class.code()).collect::<Vec<_>>();
+            assert_eq!(told(&errors), told(&whole.errors), "{name}, seed {seed}");
+            assert_eq!(growing.calls(), whole.calls, "{name}, seed {seed}");
+            assert!(!growing.is_waiting(), "{name}, seed {seed}");
+        }
+    }
+    assert!(held_back > 20, "{held_back}");
 }

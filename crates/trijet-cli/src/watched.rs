@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use trijet::check::Assume;
 use trijet::{Error, ErrorKind, Result};
 use trijet_calls::GrowingCalls;
-use trijet_cupti::calls::{CALLS, ONLY};
+use trijet_cupti::calls::{CALLS, KERNELS, ONLY};
 use trijet_io::{file_error, shown};
 
 /// A finding in the calls of this process.
@@ -26,20 +26,23 @@ pub struct ProgramFinding {
 #[derive(Debug)]
 pub struct WatchedProcess {
     folder: Folder,
+    has_kernels: bool,
     /// The file of this process, and the number of its bytes that were read.
     file: Option<(PathBuf, u64)>,
     calls: GrowingCalls,
 }
 
 impl WatchedProcess {
-    /// Makes the folder.
+    /// Makes the folder. `has_kernels` records the memory that kernels access too, by the Compute
+    /// Sanitizer API.
     ///
     /// # Errors
     /// `InvalidValue` if another tool traces this process; `Io`; `Unsupported` if the driver could
     /// not load a library from the folder.
-    pub fn create() -> Result<Self> {
+    pub fn create(has_kernels: bool) -> Result<Self> {
         let folder = Folder::of_this_process(Injected::Calls)?;
-        Ok(Self { folder, file: None, calls: GrowingCalls::new(Assume::DriverObserved) })
+        let calls = GrowingCalls::new(Assume::DriverObserved);
+        Ok(Self { folder, has_kernels, file: None, calls })
     }
 
     /// The path of the recorder.
@@ -53,7 +56,10 @@ impl WatchedProcess {
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let folder = self.folder.path().as_os_str().to_owned();
         let own = std::process::id().to_string().into();
-        vec![(CALLS, folder), (ONLY, own), (INJECTION, self.library().into_os_string())]
+        let library = self.library().into_os_string();
+        let mut all = vec![(CALLS, folder), (ONLY, own), (INJECTION, library)];
+        all.extend(self.has_kernels.then(|| (KERNELS, "1".into())));
+        all
     }
 
     /// The findings since the last look, after the recorder has written its calls.
@@ -93,9 +99,12 @@ impl WatchedProcess {
         self.calls.calls()
     }
 
-    /// The reason why the calls were not recorded, if they were not.
+    /// The reason why the calls were not recorded or not judged, if some were not.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        self.calls.troubles().first().cloned()
+        let waits =
+            "kernels have not ended, so the calls from their launches on are not judged yet";
+        let waiting = || self.calls.is_waiting().then(|| waits.to_owned());
+        self.calls.troubles().first().cloned().or_else(waiting)
     }
 }

@@ -138,6 +138,7 @@ pub fn flush() -> bool {
             if protection::has_accesses() {
                 recorder.append_accesses();
             }
+            recorder.source.finish();
             is_done = recorder.flush();
         }
     });

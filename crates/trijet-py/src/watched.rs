@@ -21,8 +21,8 @@ impl WatchedProcess {
 #[pymethods]
 impl WatchedProcess {
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
-        Ok(Self(Mutex::new(watched::WatchedProcess::create().or_raise(py)?)))
+    fn new(py: Python<'_>, kernels: bool) -> PyResult<Self> {
+        Ok(Self(Mutex::new(watched::WatchedProcess::create(kernels).or_raise(py)?)))
     }
 
     #[getter]
