@@ -5,8 +5,9 @@
 //! read and write; its further findings are possible. One checker for both would keep a possible
 //! access in place of a declared one, and so hide an error.
 
+use crate::call_stack::CallStack;
 use crate::file::{CallFile, Entry, FileError};
-use crate::reader::{COPIES_OF_GRAPH, CallReader, CallStack, Counts, Step};
+use crate::reader::{COPIES_OF_GRAPH, CallReader, Counts, Step};
 use crate::seen::SeenAccesses;
 use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::call_file::CallLaunches;

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod accesses;
+mod call_stack;
 mod captures;
 mod excerpt;
 mod file;

@@ -1,6 +1,7 @@
 //! Turns the calls of a program into entries of a ledger, one after another.
 
 use crate::accesses::Touched;
+use crate::call_stack::CallStack;
 use crate::captures::{GraphMemory, GraphWork, Graphs};
 use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
@@ -8,13 +9,13 @@ use crate::seen::{SeenAccesses, SeenWork};
 use crate::streams::{StreamKey, StreamOf, StreamTable};
 use crate::tensors::Tensors;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trijet_cupti::call_file::CallLaunches;
 use trijet_ledger::base::id::{BlockId, LaneId, Position};
 use trijet_ledger::base::ledger::{
-    Access, Accesses, Declared, Engine, HostStep, MemoryCall, Mode, Op, OpKind, OrderedBy, Place,
-    StreamWork, WaitOutcome, Waited,
+    Accesses, Declared, Engine, HostStep, MemoryCall, Mode, Op, OpKind, Place, StreamWork,
+    WaitOutcome, Waited,
 };
 use trijet_ledger::profile::readable_name;
 
@@ -27,14 +28,6 @@ pub(crate) struct Step {
     pub(crate) possible: Accesses,
     /// The stack of calls of the entry, or of the first launch of its kernel.
     pub(crate) stack: Option<CallStack>,
-}
-
-/// The stack of calls of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CallStack {
-    pub(crate) number: u32,
-    /// Whether it is the stack of the first launch of the kernel, and not of this entry.
-    pub(crate) is_of_first_launch: bool,
 }
 
 /// Numbers that were counted while the calls were read.
@@ -177,8 +170,7 @@ impl CallReader {
     fn entry(kind: impl Into<OpKind>, engine: Engine, on: StreamOf, call: &Call<'_>) -> Step {
         let mut op = Op::new(kind, engine, on.device, on.position);
         (op.stream, op.thread) = (on.class, THREAD);
-        let of_call = |number| CallStack { number, is_of_first_launch: false };
-        Step { op, possible: Accesses::new(), stack: call.stack.map(of_call) }
+        Step { op, possible: Accesses::new(), stack: CallStack::of(call) }
     }
 
     fn launch(&mut self, call: &Call<'_>, kernel: u32, stream: u64, add: &mut impl FnMut(Step)) {
@@ -210,7 +202,7 @@ impl CallReader {
                 self.add_seen(&mut step, seen, &work.addresses);
             }
             None => {
-                step.possible = self.possible(&work.addresses, Mode::Update);
+                step.possible = possible_accesses(&self.memory, &work.addresses, Mode::Update);
                 self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
             }
         }
@@ -246,24 +238,8 @@ impl CallReader {
             let is_seen =
                 |address: &u64| { seen.touched.iter() }.any(|one| one.range.contains(address));
             let others: Vec<_> = addresses.iter().copied().filter(|one| !is_seen(one)).collect();
-            step.possible.extend(self.possible(&others, mode));
+            step.possible.extend(possible_accesses(&self.memory, &others, mode));
         }
-    }
-
-    /// The accesses that a kernel may make: of the first byte at each address. The number of bytes
-    /// is not known, and frameworks cut an allocation into many tensors.
-    fn possible(&self, addresses: &[u64], mode: Mode) -> Accesses {
-        let mut sorted = addresses.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let access = |address: &u64| {
-            let holder = self.memory.holder(*address)?;
-            let at = address - holder.range.start;
-            let (block, place) = (holder.block, holder.place);
-            let ordered = OrderedBy::Program;
-            Some(Access { block, place, range: at..at + 1, mode, ordered })
-        };
-        sorted.iter().filter_map(access).collect()
     }
 
     /// Adds work with declared accesses to a stream, or to the capture of the stream.
@@ -294,13 +270,7 @@ impl CallReader {
 
     /// The accesses of the ranges that are exact, or of those that are not.
     fn accesses(&self, touched: &[Touched], exact: bool) -> Accesses {
-        let mut all = Accesses::new();
-        for one in touched.iter().filter(|one| one.is_exact == exact) {
-            self.memory.accesses(&one.range, one.mode, one.elsewhere, &mut |access| {
-                all.push(access);
-            });
-        }
-        all
+        accesses_of(&self.memory, touched, exact)
     }
 
     /// A synchronous copy or fill. In a default stream of a thread, the host waits for it.
@@ -504,7 +474,10 @@ impl CallReader {
                         kernels.op.declared = Declared::Nothing;
                     }
                 }
-                None => kernels.possible = self.possible(&work.addresses, Mode::Update),
+                None => {
+                    kernels.possible =
+                        possible_accesses(&self.memory, &work.addresses, Mode::Update)
+                }
             }
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
@@ -518,76 +491,9 @@ impl CallReader {
     }
 }
 
+mod access;
 mod dispatch;
 mod host;
 mod order;
 
-/// The access of a whole allocation, for its birth and its end.
-fn whole(of: &Allocated) -> Access {
-    Access {
-        block: of.block,
-        place: of.place,
-        range: 0..of.range.end - of.range.start,
-        mode: Mode::Write,
-        ordered: OrderedBy::Program,
-    }
-}
-
-fn engine_of(kind: StreamWork, accesses: &[Access]) -> Engine {
-    let place = |writes| {
-        let found = accesses.iter().find(|access| access.mode.writes() == writes);
-        found.map_or(Place::Device, |access| access.place)
-    };
-    match (kind, place(false), place(true)) {
-        (
-            StreamWork::Copy | StreamWork::CopyNow,
-            Place::Pinned | Place::Pageable,
-            Place::Device,
-        ) => Engine::Upload,
-        (
-            StreamWork::Copy | StreamWork::CopyNow,
-            Place::Device,
-            Place::Pinned | Place::Pageable,
-        ) => Engine::Download,
-        (StreamWork::HostFn, ..) => Engine::Host,
-        _ => Engine::Compute,
-    }
-}
-
-/// The accesses of a graph, with one access for the bytes that several nodes use: the nodes of a
-/// graph are ordered by its edges, which are not examined.
-fn merged(accesses: Accesses) -> Accesses {
-    let mut by_block: HashMap<(u64, Place), Vec<Access>> = HashMap::new();
-    for access in accesses {
-        by_block.entry((access.block.0, access.place)).or_default().push(access);
-    }
-    let mut all = Accesses::new();
-    let mut blocks: Vec<_> = by_block.into_values().collect();
-    blocks.sort_by_key(|uses| uses[0].block);
-    for uses in blocks {
-        // The reads and writes that begin, less those that end, at each byte.
-        let mut changes: BTreeMap<u64, [i64; 2]> = BTreeMap::new();
-        for one in &uses {
-            let reads = i64::from(one.mode != Mode::Write);
-            let writes = i64::from(one.mode.writes());
-            for (at, sign) in [(one.range.start, 1), (one.range.end, -1)] {
-                let [r, w] = changes.entry(at).or_default();
-                (*r, *w) = (*r + sign * reads, *w + sign * writes);
-            }
-        }
-        let (mut open, mut from) = ([0, 0], 0);
-        for (at, [reads, writes]) in changes {
-            let mode = match open {
-                [0, 0] => None,
-                [_, 0] => Some(Mode::Read),
-                [0, _] => Some(Mode::Write),
-                _ => Some(Mode::Update),
-            };
-            if let Some(mode) = mode.filter(|_| from < at) {
-                all.push(Access { range: from..at, mode, ..uses[0].clone() });
-            }
-            (open, from) = ([open[0] + reads, open[1] + writes], at);
-        }
-    }
-    all
-}
+use access::{accesses_of, engine_of, merged, possible_accesses, whole};

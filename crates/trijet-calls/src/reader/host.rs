@@ -1,7 +1,8 @@
 //! Accesses of the host to page-locked memory, which the recorder noted while a copy could still
 //! use the memory.
 
-use super::{CallReader, CallStack, Step, THREAD};
+use super::{CallReader, Step, THREAD};
+use crate::call_stack::CallStack;
 use trijet_ledger::base::id::{DeviceId, LaneId, Position};
 use trijet_ledger::base::ledger::{Access, Accesses, Engine, HostStep, Mode, Op, Place};
 
@@ -20,8 +21,8 @@ impl CallReader {
         let mode = if is_write { Mode::Write } else { Mode::Read };
         let range = address..address.saturating_add(1);
         self.memory.accesses(&range, mode, Place::Pageable, &mut |access| op.accesses.push(access));
-        let of_access = |number| CallStack { number, is_of_first_launch: false };
-        add(Step { op, possible: Accesses::new(), stack: stack.map(of_access) });
+        let stack = stack.map(CallStack::of_entry);
+        add(Step { op, possible: Accesses::new(), stack });
     }
 
     /// Whether one of the accesses is to memory that the host can also read.
