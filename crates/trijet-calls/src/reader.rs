@@ -482,7 +482,9 @@ impl CallReader {
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
             add(kernels);
         }
-        for address in &work.frees {
+        // Memory of a graph that is freed gives its addresses to a later allocation of the graph.
+        let mut freed = HashSet::new();
+        for address in work.frees.iter().filter(|address| freed.insert(**address)) {
             if let Some(mut step) = self.freed_in_stream(call, key, *address) {
                 step.op.graph = Some(call.word(0));
                 add(step);
