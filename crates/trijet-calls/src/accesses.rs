@@ -5,7 +5,7 @@ use std::ops::Range;
 use trijet_ledger::base::ledger::{Mode, Place};
 
 /// Bytes that a call accesses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Touched {
     pub(crate) range: Range<u64>,
     pub(crate) mode: Mode,

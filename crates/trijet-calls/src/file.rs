@@ -57,7 +57,12 @@ impl Call<'_> {
 
     /// The words of all arguments.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..self.words.len() / 8).map(|at| self.word(at))
+        (0..self.count()).map(|at| self.word(at))
+    }
+
+    /// The number of words of all arguments.
+    pub(crate) fn count(&self) -> usize {
+        self.words.len() / 8
     }
 }
 

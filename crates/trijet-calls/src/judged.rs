@@ -7,7 +7,8 @@
 
 use crate::call_stack::CallStack;
 use crate::file::{CallFile, Entry, FileError};
-use crate::reader::{COPIES_OF_GRAPH, CallReader, Counts, Step};
+use crate::inside::{GraphChecker, chain_name};
+use crate::reader::{COPIES_OF_GRAPH, CallReader, Counts, LedgerPart, Step};
 use crate::seen::SeenAccesses;
 use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::call_file::CallLaunches;
@@ -46,7 +47,8 @@ pub struct Judged {
     pub process: u32,
     /// The command line of the process.
     pub command: String,
-    /// The errors, in the order of the calls that revealed them.
+    /// The errors, in the order of the calls that revealed them; after them, those between nodes of
+    /// a graph.
     pub errors: Vec<Finding>,
     /// The number of findings of all classes that were not kept.
     pub more: u64,
@@ -73,6 +75,9 @@ pub struct Judged {
     pub seen_graphs: u64,
     /// The number of launches of graphs with nodes that were not examined.
     pub unknown_graphs: u64,
+    /// The number of launches of graphs whose nodes count as one operation, because their order is
+    /// not known or too wide.
+    pub merged_graphs: u64,
     /// The number of waits of streams for values in memory. Each counts as a wait for all streams.
     pub value_waits: u64,
     /// The reasons why something was not recorded.
@@ -180,6 +185,8 @@ pub(crate) struct CheckedCalls {
     declared: Checker,
     /// The checker that also knows what calls may access.
     possible: Checker,
+    /// The checkers of the insides of graphs.
+    graphs: GraphChecker,
     /// The stack of each entry of the ledger.
     stacks: Vec<Option<CallStack>>,
     /// The last entry from which the host may learn how far a stream is.
@@ -200,6 +207,7 @@ impl CheckedCalls {
             reader: CallReader::new(assume == Assume::DriverObserved, seen),
             declared: Checker::new(options.clone()),
             possible: Checker::new(options),
+            graphs: GraphChecker::default(),
             stacks: Vec::new(),
             teller: None,
             tellers: HashMap::new(),
@@ -217,7 +225,7 @@ impl CheckedCalls {
 
     /// The number of findings so far, of all levels.
     pub(crate) fn found(&self) -> usize {
-        self.declared.found() + self.possible.found()
+        self.declared.found() + self.possible.found() + self.graphs.found()
     }
 
     pub(crate) fn troubles(&self) -> &[String] {
@@ -251,10 +259,17 @@ impl CheckedCalls {
             Entry::Call(_) | Entry::Launch { .. } | Entry::Access { .. } | Entry::Time { .. } => {}
             Entry::Launches(_) | Entry::Touched { .. } => {}
         }
-        let Self { reader, declared, possible, stacks, teller, tellers, .. } = self;
+        let Self { reader, declared, possible, graphs, stacks, teller, tellers, .. } = self;
         reader.read(entry, &mut |step: Step| {
-            let Step { mut op, possible: may, stack } = step;
             let number = stacks.len() as u64;
+            stacks.push(step.stack);
+            if step.part != LedgerPart::Program {
+                declared.skip(1);
+                possible.skip(1);
+                return graphs.push(step, number);
+            }
+            graphs.end();
+            let Step { mut op, possible: may, .. } = step;
             if let (OpKind::Host(HostStep::Access), Some(teller)) = (&op.kind, *teller) {
                 tellers.insert(number, teller);
             }
@@ -264,7 +279,6 @@ impl CheckedCalls {
                 op.declared = Declared::All;
             }
             possible.push(&op);
-            stacks.push(stack);
         });
         if std::mem::take(&mut reader.may_tell) {
             *teller = (stacks.len() as u64).checked_sub(1).or(*teller);
@@ -282,8 +296,12 @@ impl CheckedCalls {
     /// The verdict, with the findings whose second entry is `since` or a later one.
     pub(crate) fn finish(mut self, process: u32, assume: Assume, since: u64) -> Judged {
         let empty = || Checker::new(CheckOptions::new());
-        let sure = std::mem::replace(&mut self.declared, empty()).finish();
-        let further = std::mem::replace(&mut self.possible, empty()).finish().findings;
+        let mut sure = std::mem::replace(&mut self.declared, empty()).finish();
+        let mut further = std::mem::replace(&mut self.possible, empty()).finish().findings;
+        let inside = std::mem::take(&mut self.graphs).finish();
+        sure.findings.extend(inside.declared);
+        sure.more += inside.more;
+        further.extend(inside.possible);
         let is_new = |one: &Finding| one.second.op >= since;
         let told = sure.findings.into_iter().filter(|one| is_told(one.class) && is_new(one));
         let is_doubtful = |one: &Finding| self.may_be_told(one) || self.may_be_ordered(one);
@@ -300,14 +318,9 @@ impl CheckedCalls {
         let possible = grouped(doubtful.iter().cloned().chain(further));
         let named: Vec<_> = errors.iter().chain(possible.iter().map(|one| &one.finding)).collect();
         let parties = named.iter().flat_map(|one| one.first.iter().chain([&one.second]));
-        let stacks = parties.filter_map(|one| Some((one.op, self.stack(one)?))).collect();
+        let stacks = parties.clone().filter_map(|one| Some((one.op, self.stack(one)?))).collect();
         let blocks: Vec<_> = named.iter().filter_map(|one| one.block).collect();
-        let name = |block: &BlockId| (*block, block_name(*block, &self.reader));
-        let names = Names {
-            blocks: blocks.iter().map(name).collect(),
-            audience: Audience::User,
-            ..Names::default()
-        };
+        let names = names(parties, &blocks, &self.reader);
         let origin = |block: &BlockId| Some((*block, self.origin(*block)?));
         let origins = blocks.iter().filter_map(origin).collect();
         let Counts {
@@ -319,6 +332,7 @@ impl CheckedCalls {
             graphs,
             seen_graphs,
             unknown_graphs,
+            merged_graphs,
             value_waits,
         } = self.reader.counts;
         Judged {
@@ -337,6 +351,7 @@ impl CheckedCalls {
             graphs,
             seen_graphs,
             unknown_graphs,
+            merged_graphs,
             value_waits,
             troubles: self.troubles,
             lost: self.lost,
@@ -384,6 +399,23 @@ fn frames(text: &[u8]) -> Vec<String> {
         None => readable_name(line),
     };
     text.lines().map(frame).collect()
+}
+
+/// The names of the allocations, and of the chains of graphs, in findings.
+fn names<'a>(
+    parties: impl Iterator<Item = &'a Party>,
+    blocks: &[BlockId],
+    reader: &CallReader,
+) -> Names {
+    let lanes = parties.map(|one| one.position.lane);
+    let lanes = lanes.filter_map(|lane| Some((lane, chain_name(lane)?)));
+    let name = |block: &BlockId| (*block, block_name(*block, reader));
+    Names {
+        lanes: lanes.collect(),
+        blocks: blocks.iter().map(name).collect(),
+        audience: Audience::User,
+        ..Names::default()
+    }
 }
 
 /// The name of an allocation in reports.

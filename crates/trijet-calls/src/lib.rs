@@ -11,6 +11,7 @@
 //!   an address among its arguments is possible, and no error.
 //! - With `trijet check --kernels`, the reads and writes of kernels are seen by their addresses,
 //!   and a conflict between them is an error.
+//! - The nodes of a graph follow its edges. They are judged at the first launch of the graph.
 //!
 //! The order of streams, events, captures and waits of the host comes from the laws of the ledger.
 //! The calls of all host threads count as one sequence, in the order in which they returned: the
@@ -23,8 +24,10 @@ mod captures;
 mod excerpt;
 mod file;
 mod growing;
+mod inside;
 mod judged;
 mod memory;
+mod nodes;
 mod reader;
 mod seen;
 mod streams;

@@ -46,6 +46,11 @@ impl Memory {
         made
     }
 
+    /// Gives later allocations other numbers than the allocations of a copy have.
+    pub(crate) fn number_after(&mut self, copy: &Self) {
+        self.next = copy.next.max(self.next);
+    }
+
     /// Marks the allocation that begins at an address as freed, and returns it. `None` for an
     /// address that is not the start of an allocation.
     pub(crate) fn free(&mut self, address: u64) -> Option<Allocated> {

@@ -2,7 +2,7 @@
 
 use crate::accesses::Touched;
 use crate::call_stack::CallStack;
-use crate::captures::{GraphMemory, GraphWork, Graphs};
+use crate::captures::{GraphMemory, GraphPart, Graphs};
 use crate::file::{Call, Entry};
 use crate::memory::{Allocated, Memory};
 use crate::seen::{SeenAccesses, SeenWork};
@@ -28,6 +28,18 @@ pub(crate) struct Step {
     pub(crate) possible: Accesses,
     /// The stack of calls of the entry, or of the first launch of its kernel.
     pub(crate) stack: Option<CallStack>,
+    pub(crate) part: LedgerPart,
+}
+
+/// The part of the ledger that an entry belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LedgerPart {
+    /// The program.
+    Program,
+    /// The inside of a graph, whose entries before and after it are of the program.
+    Graph,
+    /// A wait inside of a graph that is known to order only if kernels wait by themselves.
+    Programmatic,
 }
 
 /// Numbers that were counted while the calls were read.
@@ -48,10 +60,15 @@ pub(crate) struct Counts {
     pub(crate) value_waits: u64,
     /// Launches of graphs with nodes whose accesses are not known.
     pub(crate) unknown_graphs: u64,
+    /// Launches of graphs the order of whose nodes was not examined.
+    pub(crate) merged_graphs: u64,
 }
 
 /// The label of the entry with the copies and fills of a graph.
 pub(crate) const COPIES_OF_GRAPH: &str = "copies and fills of a graph";
+
+/// A function that is recorded if the order of the nodes of graphs is.
+const FIRST_OF_GRAPH_ORDER: &str = "cuGraphAddDependencies";
 
 /// The only thread of the ledger: see the crate.
 const THREAD: u64 = 1;
@@ -66,6 +83,8 @@ pub(crate) struct CallReader {
     streams: StreamTable,
     memory: Memory,
     graphs: Graphs,
+    /// Whether the calls have the order of the nodes of graphs. Earlier recorders left it out.
+    has_graph_order: bool,
     /// The streams that have waited for a value in memory.
     value_waiters: BTreeSet<StreamKey>,
     /// The position that each event was last recorded at.
@@ -102,6 +121,7 @@ impl CallReader {
             streams: StreamTable::default(),
             memory: Memory::new(),
             graphs: Graphs::default(),
+            has_graph_order: false,
             value_waiters: BTreeSet::new(),
             recorded: HashMap::new(),
             managed: HashSet::new(),
@@ -131,6 +151,7 @@ impl CallReader {
         match entry {
             Entry::Function { number, name } => {
                 let name = String::from_utf8_lossy(name).into_owned();
+                self.has_graph_order |= name == FIRST_OF_GRAPH_ORDER;
                 self.functions.insert(*number, name);
             }
             Entry::Context { number, device } => self.streams.add_context(*number, *device),
@@ -170,7 +191,12 @@ impl CallReader {
     fn entry(kind: impl Into<OpKind>, engine: Engine, on: StreamOf, call: &Call<'_>) -> Step {
         let mut op = Op::new(kind, engine, on.device, on.position);
         (op.stream, op.thread) = (on.class, THREAD);
-        Step { op, possible: Accesses::new(), stack: CallStack::of(call) }
+        Step {
+            op,
+            possible: Accesses::new(),
+            stack: CallStack::of(call),
+            part: LedgerPart::Program,
+        }
     }
 
     fn launch(&mut self, call: &Call<'_>, kernel: u32, stream: u64, add: &mut impl FnMut(Step)) {
@@ -181,33 +207,36 @@ impl CallReader {
             return;
         }
         let key = Self::key(call, stream);
-        let work =
-            GraphWork { addresses: call.words().collect(), kernels: 1, ..GraphWork::default() };
-        if let Some(capture) = self.graphs.capture(key) {
-            return capture.add(&work);
+        let addresses: Vec<u64> = call.words().collect();
+        let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
+        let stack = CallStack::of(call).or(self.first_launches.get(&kernel).map(of_first));
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add(GraphPart::Kernel(kernel, addresses), stack);
         }
         self.counts.kernels += 1;
         let on = self.streams.count(key, call.context);
         let mut step = Self::entry(StreamWork::Kernel, Engine::Compute, on, call);
-        let name = self.kernels.get(&kernel).cloned();
-        step.op.label = Cow::Owned(name.unwrap_or_else(|| "a kernel".to_owned()));
+        step.op.label = self.kernel_name(kernel);
         step.op.declared = Declared::Nothing;
-        let first = self.first_launches.get(&kernel);
-        let of_first = |number: &u32| CallStack { number: *number, is_of_first_launch: true };
-        step.stack = step.stack.or(first.map(of_first));
+        step.stack = stack;
         match self.seen_work(1) {
             Some(seen) => {
                 self.counts.seen_kernels += 1;
                 self.counts.kernels_without_maps += u64::from(seen.unseen_by_maps.is_some());
-                self.add_seen(&mut step, seen, &work.addresses);
+                self.add_seen(&mut step, seen, &addresses);
             }
             None => {
-                step.possible = possible_accesses(&self.memory, &work.addresses, Mode::Update);
+                step.possible = possible_accesses(&self.memory, &addresses, Mode::Update);
                 self.counts.kernels_without_addresses += u64::from(step.possible.is_empty());
             }
         }
         self.may_tell |= self.is_shared(&step.possible);
         add(step);
+    }
+
+    fn kernel_name(&self, kernel: u32) -> Cow<'static, str> {
+        let name = self.kernels.get(&kernel).cloned();
+        Cow::Owned(name.unwrap_or_else(|| "a kernel".to_owned()))
     }
 
     /// The accesses of the kernels of the present call, if they were seen.
@@ -248,13 +277,13 @@ impl CallReader {
         call: &Call<'_>,
         handle: u64,
         kind: StreamWork,
-        label: &str,
+        label: &'static str,
         touched: Vec<Touched>,
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, handle);
-        if let Some(capture) = self.graphs.capture(key) {
-            return capture.declared.extend(touched);
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add(GraphPart::Declared(label, touched), CallStack::of(call));
         }
         let on = self.streams.count(key, call.context);
         let mut step = Self::entry(kind, Engine::Compute, on, call);
@@ -263,7 +292,7 @@ impl CallReader {
         step.op.engine = engine_of(kind, &step.op.accesses);
         step.op.bytes =
             touched.iter().map(|one| one.range.end - one.range.start).max().unwrap_or(0);
-        step.op.label = Cow::Owned(label.to_owned());
+        step.op.label = Cow::Borrowed(label);
         self.may_tell |= kind == StreamWork::Fill && self.is_shared(&step.op.accesses);
         add(step);
     }
@@ -278,7 +307,7 @@ impl CallReader {
         &mut self,
         call: &Call<'_>,
         kind: StreamWork,
-        label: &str,
+        label: &'static str,
         touched: Vec<Touched>,
         add: &mut impl FnMut(Step),
     ) {
@@ -381,8 +410,8 @@ impl CallReader {
         let key = Self::key(call, stream);
         let made = GraphMemory { range, function: name.to_owned(), stack: call.stack };
         // The memory of a graph exists from one of its launches on.
-        if let Some(capture) = self.graphs.capture(key) {
-            return capture.allocations.push(made);
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add(GraphPart::Allocation(made), CallStack::of(call));
         }
         add(self.made_in_stream(call, key, &made));
         // Drivers were seen to hold the blocking streams back for it, as for a record.
@@ -412,8 +441,8 @@ impl CallReader {
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, stream);
-        if let Some(capture) = self.graphs.capture(key) {
-            return capture.frees.push(address);
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add(GraphPart::Free(address), CallStack::of(call));
         }
         if let Some(step) = self.freed_in_stream(call, key, address) {
             add(step);
@@ -434,10 +463,12 @@ impl CallReader {
     fn launch_graph(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
         let key = Self::key(call, call.word(1));
         let work = self.graphs.program(call.word(0));
-        if let Some(capture) = self.graphs.capture(key) {
-            return capture.add(&work);
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add_child(&work);
         }
         self.counts.graphs += 1;
+        let is_examined = self.examine_order(call, &work, add);
+        self.counts.merged_graphs += u64::from(!is_examined);
         self.of_graphs.extend(&work.records);
         if work.waits {
             self.follow_all(call, key, add);
@@ -476,7 +507,7 @@ impl CallReader {
                 }
                 None => {
                     kernels.possible =
-                        possible_accesses(&self.memory, &work.addresses, Mode::Update)
+                        possible_accesses(&self.memory, &work.addresses, Mode::Update);
                 }
             }
             self.may_tell |= work.unknown > 0 || self.is_shared(&kernels.possible);
@@ -495,7 +526,10 @@ impl CallReader {
 
 mod access;
 mod dispatch;
+mod graph;
 mod host;
+mod inside;
 mod order;
 
 use access::{accesses_of, engine_of, merged, possible_accesses, whole};
+pub(crate) use inside::CHAINS_AFTER;

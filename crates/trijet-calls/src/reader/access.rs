@@ -62,8 +62,8 @@ pub(super) fn engine_of(kind: StreamWork, accesses: &[Access]) -> Engine {
     }
 }
 
-/// The accesses of a graph, with one access for the bytes that several nodes use. The nodes of a
-/// graph are ordered by its edges, which are not examined.
+/// The accesses of a graph, with one access for the bytes that several nodes use. Their order is
+/// examined apart (`inside`).
 pub(super) fn merged(accesses: Accesses) -> Accesses {
     let mut by_block: HashMap<(u64, Place), Vec<Access>> = HashMap::new();
     for access in accesses {

@@ -2,7 +2,7 @@
 
 use super::{CallReader, Step};
 use crate::accesses::{copy, cuboid, fill, rectangle};
-use crate::captures::GraphMemory;
+use crate::captures::GraphPart;
 use crate::file::Call;
 use crate::streams::StreamKey;
 use trijet_cupti::call_file::{NOT_READY, WORDS_MAX};
@@ -63,8 +63,12 @@ impl CallReader {
                 self.wait_in_stream(call, (word(0), word(1)), word(2) & EXTERNAL != 0, add);
             }
             "cuEventDestroy_v2" => self.destroy_event(call, word(0), add),
-            _ if name.starts_with("cuGraph") || name.starts_with("cuStreamBeginCapture") => {
-                self.graph_call(call, name, add);
+            _ if name.starts_with("cuGraph") => self.graph_call(call, name, add),
+            _ if name.starts_with("cuStreamBeginCapture") => self.begin_capture(call, name),
+            _ if name.starts_with("cuStreamUpdateCapture") => {
+                if let Some(capture) = self.graphs.capture(Self::key(call, word(0))) {
+                    capture.work.nodes.lose();
+                }
             }
             _ if name.starts_with("cuMemcpy") || name.starts_with("cuMemset") => {
                 self.copy_call(call, name, add);
@@ -89,9 +93,8 @@ impl CallReader {
 
     fn host_function(&mut self, call: &Call<'_>, add: &mut impl FnMut(Step)) {
         let key = Self::key(call, call.word(0));
-        if let Some(capture) = self.graphs.capture(key) {
-            capture.unknown += 1;
-            return;
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.add(GraphPart::Unknown, None);
         }
         let on = self.streams.count(key, call.context);
         let mut step = Self::entry(StreamWork::HostFn, Engine::Host, on, call);
@@ -218,53 +221,6 @@ impl CallReader {
             self.work(call, stream, kind, "fill", touched, add);
         } else {
             self.work_now(call, kind, "fill", touched, add);
-        }
-    }
-
-    fn graph_call(&mut self, call: &Call<'_>, name: &str, add: &mut impl FnMut(Step)) {
-        let word = |at| call.word(at);
-        match name {
-            "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
-                self.graphs.begin(Self::key(call, word(0)));
-            }
-            "cuGraphInstantiateWithFlags" | "cuGraphInstantiateWithParams" => {
-                self.graphs.instantiate(word(1), word(0));
-            }
-            "cuGraphExecUpdate" | "cuGraphExecUpdate_v2" => {
-                self.graphs.instantiate(word(1), word(0))
-            }
-            "cuGraphClone" => self.graphs.copy(word(1), word(0)),
-            "cuGraphLaunch" => self.launch_graph(call, add),
-            "cuGraphExecDestroy" => self.graphs.forget_program(word(0)),
-            "cuGraphDestroy" => self.graphs.forget_graph(word(0)),
-            "cuGraphAddMemcpyNode" => {
-                let touched = cuboid(call, 4);
-                self.graphs.graph(word(1)).declared.extend(touched);
-            }
-            "cuGraphAddMemsetNode" => {
-                let element = word(6) >> 32;
-                let touched = fill(word(4), word(5), element, word(7), word(8));
-                self.graphs.graph(word(1)).declared.extend(touched);
-            }
-            // The parameters end with the size and, as a result, the address.
-            "cuGraphAddMemAllocNode" => {
-                let range = word(18)..word(18).saturating_add(word(17));
-                let (function, stack) = (name.to_owned(), call.stack);
-                let made = GraphMemory { range, function, stack };
-                self.graphs.graph(word(1)).allocations.push(made);
-            }
-            "cuGraphAddMemFreeNode" => self.graphs.graph(word(1)).frees.push(word(4)),
-            "cuGraphAddChildGraphNode" => {
-                let child = self.graphs.graph(word(4)).clone();
-                self.graphs.graph(word(1)).add(&child);
-            }
-            "cuGraphAddEventRecordNode" => {
-                self.of_graphs.insert(word(4));
-                self.graphs.graph(word(1)).records.push(word(4));
-            }
-            "cuGraphAddEventWaitNode" => self.graphs.graph(word(1)).waits = true,
-            _ if name.starts_with("cuGraphExec") => self.graphs.change(word(0)),
-            _ => self.graphs.graph(word(1)).unknown += 1,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Accesses of the host to page-locked memory, which the recorder noted while a copy could still
 //! use the memory.
 
-use super::{CallReader, Step, THREAD};
+use super::{CallReader, LedgerPart, Step, THREAD};
 use crate::call_stack::CallStack;
 use trijet_ledger::base::id::{DeviceId, LaneId, Position};
 use trijet_ledger::base::ledger::{Access, Accesses, Engine, HostStep, Mode, Op, Place};
@@ -22,7 +22,7 @@ impl CallReader {
         let range = address..address.saturating_add(1);
         self.memory.accesses(&range, mode, Place::Pageable, &mut |access| op.accesses.push(access));
         let stack = stack.map(CallStack::of_entry);
-        add(Step { op, possible: Accesses::new(), stack });
+        add(Step { op, possible: Accesses::new(), stack, part: LedgerPart::Program });
     }
 
     /// Whether one of the accesses is to memory that the host can also read.

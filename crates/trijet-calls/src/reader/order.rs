@@ -26,7 +26,7 @@ impl CallReader {
     ) {
         let key = Self::key(call, stream);
         if is_external && let Some(capture) = self.graphs.capture(key) {
-            capture.records.push(event);
+            capture.work.records.push(event);
             self.of_graphs.insert(event);
             return;
         }
@@ -49,7 +49,7 @@ impl CallReader {
     ) {
         let key = Self::key(call, stream);
         if is_external && let Some(capture) = self.graphs.capture(key) {
-            capture.waits = true;
+            capture.work.waits = true;
             return;
         }
         if self.graphs.wait(key, event) {
@@ -89,9 +89,8 @@ impl CallReader {
         add: &mut impl FnMut(Step),
     ) {
         let key = Self::key(call, stream);
-        if let Some(capture) = self.graphs.capture(key) {
-            capture.unknown += 1;
-            return;
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.wait_for_any();
         }
         self.counts.value_waits += 1;
         self.value_waiters.insert(key);
@@ -133,9 +132,8 @@ impl CallReader {
     /// Something that a stream may have waited for before.
     pub(super) fn signal(&mut self, call: &Call<'_>, stream: u64, add: &mut impl FnMut(Step)) {
         let key = Self::key(call, stream);
-        if let Some(capture) = self.graphs.capture(key) {
-            capture.unknown += 1;
-            return;
+        if let Some(mut capture) = self.graphs.capture(key) {
+            return capture.wait_for_any();
         }
         self.may_tell = true;
         let from = self.streams.of(key, call.context);
