@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The functions of the driver, whose numbers begin at 1.
-const FUNCTIONS: [&CStr; 42] = [
+const FUNCTIONS: [&CStr; 48] = [
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamWaitEvent",
@@ -50,6 +50,12 @@ const FUNCTIONS: [&CStr; 42] = [
     c"cuGraphAddMemAllocNode",
     c"cuTensorMapEncodeTiled",
     c"cuGraphAddMemFreeNode",
+    c"cuGraphAddMemsetNode",
+    c"cuGraphAddEmptyNode",
+    c"cuGraphAddNode_v2",
+    c"cuGraphAddDependencies",
+    c"cuGraphAddDependencies_v2",
+    c"cuStreamUpdateCaptureDependencies",
 ];
 
 /// The callback of a subscriber.

@@ -11,6 +11,7 @@ pub(crate) const ALL: &[Test] = &[
     ("a_conflict_with_an_argument_of_a_kernel_is_possible", possible),
     ("a_conflict_with_a_stream_that_waits_for_a_value_is_possible", value_before),
     ("a_graph_accesses_what_was_captured", graph),
+    ("nodes_of_a_graph_conflict_if_no_edge_orders_them", nodes),
     ("conflicts_of_kernels_that_were_seen_are_errors", seen_kernels),
     ("kernels_that_could_not_be_seen_are_counted_and_make_no_error", unseen_kernels),
     ("a_launch_with_too_many_tensor_maps_counts_as_not_seen", many_maps),
@@ -226,6 +227,33 @@ fn graph() {
     assert_eq!(found.classes("errors"), ["RACE/WAW"], "{}", found.process);
     assert_eq!(errors[0]["first"]["label"], "copies and fills of a graph", "{}", found.process);
     assert_eq!(found.process["graphs"], 1);
+}
+
+/// The edges come from the lists of nodes in the arguments, and from events in captures.
+fn nodes() {
+    let cases: [(&str, &[&str], &[&str], u64); 9] = [
+        ("nodes-with-edge", &[], &[], 0),
+        ("nodes-without-edge", &["RACE/WAW"], &[], 0),
+        ("nodes-with-later-edge", &[], &[], 0),
+        ("nodes-with-edge-data", &[], &["RACE/WAW"], 0),
+        ("nodes-over-empty-node", &[], &[], 0),
+        ("nodes-with-long-lists", &[], &[], 1),
+        ("captured-race", &["RACE/RAW"], &[], 0),
+        ("captured-fork", &[], &[], 0),
+        ("captured-and-updated", &[], &[], 1),
+    ];
+    for (program, errors, possible, merged) in cases {
+        let found = checked(program);
+        assert_eq!(found.classes("errors"), errors, "{program}: {}", found.process);
+        assert_eq!(found.classes("possible"), possible, "{program}: {}", found.process);
+        assert_eq!(found.process["graphs_merged"], merged, "{program}: {}", found.process);
+        let findings = ["errors", "possible"].map(|level| &found.process[level]);
+        for finding in findings.iter().flat_map(|level| level.as_array().unwrap()) {
+            for stack in finding["stacks"].as_array().unwrap() {
+                assert!(!stack.as_array().unwrap().is_empty(), "{program}: {finding}");
+            }
+        }
+    }
 }
 
 /// A text has both calls, the order that is known, and the fix.

@@ -13,6 +13,7 @@ mod calling;
 mod checks;
 mod cuda;
 mod faults;
+mod graphs;
 mod kernels;
 mod memory;
 mod programs;

@@ -124,7 +124,9 @@ fn graph_memory_of_nodes() {
     let at = (&raw const parameters).expose_provenance() as u64;
     let passed = [Out(1), Word(GRAPH), Word(0), Word(0), Word(at)];
     driver.call(c"cuGraphAddMemAllocNode", &passed);
-    let passed = [Out(2), Word(GRAPH), Word(0), Word(0), Word(MEMORY)];
+    let before = 1_u64;
+    let list = (&raw const before).expose_provenance() as u64;
+    let passed = [Out(2), Word(GRAPH), Word(list), Word(1), Word(MEMORY)];
     driver.call(c"cuGraphAddMemFreeNode", &passed);
     driver.call(c"cuGraphInstantiateWithFlags", &[Out(PROGRAM), Word(GRAPH), Word(0)]);
     launch(&driver, ONE);

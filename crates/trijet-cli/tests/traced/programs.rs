@@ -42,6 +42,7 @@ pub(crate) fn run(name: &str) {
             let is_known = crate::calling::run(name)
                 || crate::kernels::run(name)
                 || crate::memory::run(name)
+                || crate::graphs::run(name)
                 || crate::touching::run(name);
             assert!(is_known, "no program `{name}`");
         }

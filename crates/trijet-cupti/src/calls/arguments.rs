@@ -76,24 +76,38 @@ impl Arguments {
         u64::from_le_bytes(number)
     }
 
-    /// Appends a word for each argument, and the words of structures. `has_succeeded` states
-    /// whether the call has succeeded, so that its results and structures can be read.
+    /// Appends a word for each argument, and the words of structures; after them, the words of
+    /// lists, one list after another, if the call has room for all of them. `has_succeeded` states
+    /// whether the call has succeeded, so that its results, structures and lists can be read.
     pub(super) fn words(self, types: &[Argument], has_succeeded: bool, out: &mut Vec<u64>) {
-        let mut at = 0_usize;
+        let (mut at, mut numbers) = (0_usize, Vec::with_capacity(types.len()));
         for one in types {
             at = at.next_multiple_of(one.bytes());
             let number = self.number(at, one.bytes());
             at += one.bytes();
+            numbers.push(number);
             match *one {
-                Argument::Word | Argument::Int | Argument::Short | Argument::Byte => {
-                    out.push(number);
-                }
+                Argument::Word | Argument::List(_) => out.push(number),
+                Argument::Int | Argument::Short | Argument::Byte => out.push(number),
                 Argument::Out if has_succeeded => out.extend(words_at(number, 1)),
                 Argument::Struct(bytes) if has_succeeded => {
                     out.extend(words_at(number, bytes / 8));
                 }
                 Argument::Out | Argument::Struct(_) => out.push(0),
             }
+        }
+        if has_succeeded {
+            let mut lists = Vec::new();
+            for (one, address) in types.iter().zip(&numbers) {
+                let Argument::List(count) = *one else { continue };
+                let count = numbers.get(count).map_or(0, |count| *count);
+                let room = WORDS_MAX.saturating_sub(out.len() + lists.len());
+                let Some(count) = usize::try_from(count).ok().filter(|count| *count <= room) else {
+                    return;
+                };
+                lists.extend(words_at(*address, count));
+            }
+            out.extend(lists);
         }
     }
 

@@ -19,13 +19,15 @@ pub(super) enum Argument {
     Out,
     /// A pointer to a structure with this number of bytes, which the call reads.
     Struct(usize),
+    /// A pointer to words that the call reads. Their number is the argument with this index.
+    List(usize),
 }
 
 impl Argument {
     /// The number of bytes of the argument itself, which is also its alignment.
     pub(super) fn bytes(self) -> usize {
         match self {
-            Self::Word | Self::Out | Self::Struct(_) => 8,
+            Self::Word | Self::Out | Self::Struct(_) | Self::List(_) => 8,
             Self::Int => 4,
             Self::Short => 2,
             Self::Byte => 1,
@@ -85,7 +87,7 @@ macro_rules! functions {
     };
 }
 
-use Argument::{Byte as B, Int as I, Out as O, Short as H, Struct as S, Word as W};
+use Argument::{Byte as B, Int as I, List as L, Out as O, Short as H, Struct as S, Word as W};
 use Recorded::{AtReturn, AtStart, Batch, Launch, TensorMap, Unload};
 
 /// All functions that are recorded.
@@ -125,6 +127,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuStreamBeginCapture_v2"(W, I);
         "cuStreamBeginCaptureToGraph"(W, W, W, W, W, I);
         "cuStreamEndCapture"(W, O);
+        "cuStreamUpdateCaptureDependencies"(W, W, W, I);
+        "cuStreamUpdateCaptureDependencies_v2"(W, W, W, W, I);
         "cuEventQuery"(W);
         "cuEventSynchronize"(W);
         "cuEventElapsedTime"(W, W, W);
@@ -138,24 +142,27 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuCtxSynchronize_v2"(W);
         "cuGraphInstantiateWithFlags"(O, W, W);
         "cuGraphInstantiateWithParams"(O, W, W);
+        "cuGraphCreate"(O, I);
         "cuGraphClone"(O, W);
         "cuGraphExecUpdate"(W, W);
         "cuGraphExecUpdate_v2"(W, W, W);
-        "cuGraphAddKernelNode_v2"(O, W, W, W, W);
-        "cuGraphAddMemcpyNode"(O, W, W, W, S(200), W);
-        "cuGraphAddMemsetNode"(O, W, W, W, S(40), W);
-        "cuGraphAddMemFreeNode"(O, W, W, W, W);
-        "cuGraphAddChildGraphNode"(O, W, W, W, W);
-        "cuGraphAddHostNode"(O, W, W, W, W);
-        "cuGraphAddNode"(O, W, W, W, W);
-        "cuGraphAddNode_v2"(O, W, W, W, W, W);
         "cuGraphExecKernelNodeSetParams_v2"(W, W, W);
         "cuGraphExecMemcpyNodeSetParams"(W, W, W, W);
         "cuGraphExecMemsetNodeSetParams"(W, W, W, W);
         "cuGraphExecChildGraphNodeSetParams"(W, W, W);
         "cuGraphExecNodeSetParams"(W, W, W);
-        "cuGraphAddEventRecordNode"(O, W, W, W, W);
-        "cuGraphAddEventWaitNode"(O, W, W, W, W);
+        "cuGraphNodeSetEnabled"(W, W, I);
+        "cuGraphAddDependencies"(W, L(3), L(3), W);
+        "cuGraphAddDependencies_v2"(W, L(4), L(4), L(4), W);
+        "cuGraphRemoveDependencies"(W, L(3), L(3), W);
+        "cuGraphRemoveDependencies_v2"(W, L(4), L(4), L(4), W);
+        "cuGraphDestroyNode"(W);
+        "cuGraphChildGraphNodeGetGraph"(W, O);
+        "cuGraphKernelNodeSetParams"(W, W);
+        "cuGraphKernelNodeSetParams_v2"(W, W);
+        "cuGraphMemcpyNodeSetParams"(W, W);
+        "cuGraphMemsetNodeSetParams"(W, W);
+        "cuGraphNodeSetParams"(W, W);
         "cuStreamBatchMemOp"(W, I, W, I);
         "cuStreamBatchMemOp_v2"(W, I, W, I);
         "cuWaitExternalSemaphoresAsync"(W, W, I, W);
@@ -171,7 +178,19 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         "cuMemAllocAsync"(O, W, W);
         "cuMemAllocFromPoolAsync"(O, W, W, W);
         "cuMemMap"(W, W, W, W, W);
-        "cuGraphAddMemAllocNode"(O, W, W, W, S(120));
+        "cuGraphAddKernelNode"(O, W, L(3), W, W);
+        "cuGraphAddKernelNode_v2"(O, W, L(3), W, W);
+        "cuGraphAddMemcpyNode"(O, W, L(3), W, S(200), W);
+        "cuGraphAddMemsetNode"(O, W, L(3), W, S(40), W);
+        "cuGraphAddMemAllocNode"(O, W, L(3), W, S(120));
+        "cuGraphAddMemFreeNode"(O, W, L(3), W, W);
+        "cuGraphAddChildGraphNode"(O, W, L(3), W, W);
+        "cuGraphAddHostNode"(O, W, L(3), W, W);
+        "cuGraphAddEmptyNode"(O, W, L(3), W);
+        "cuGraphAddEventRecordNode"(O, W, L(3), W, W);
+        "cuGraphAddEventWaitNode"(O, W, L(3), W, W);
+        "cuGraphAddNode"(O, W, L(3), W, S(8));
+        "cuGraphAddNode_v2"(O, W, L(4), L(4), W, S(8));
         "cuModuleGetGlobal_v2"(O, O);
         "cuLibraryGetGlobal"(O, O);
         "cuLibraryGetManaged"(O, O);

@@ -172,6 +172,14 @@ fn summary(sorted: &Sorted) -> String {
             launches(one.graphs),
         );
     }
+    if one.merged_graphs > 0 {
+        let _infallible = writeln!(
+            text,
+            "{} of {} of graphs counted as one operation: the order of the nodes was not examined",
+            one.merged_graphs,
+            launches(one.graphs),
+        );
+    }
     if one.value_waits > 0 {
         let _infallible = writeln!(
             text,
@@ -263,6 +271,7 @@ pub(super) fn process_json(sorted: &Sorted) -> Value {
         "graphs": one.graphs,
         "graphs_seen": one.seen_graphs,
         "graphs_unknown": one.unknown_graphs,
+        "graphs_merged": one.merged_graphs,
         "value_waits": one.value_waits,
         "calls_lost": one.lost,
         "complete": one.lost.is_some(),
