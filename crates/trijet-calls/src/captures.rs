@@ -391,8 +391,8 @@ impl Graphs {
         (known.graph == graph && known.serial == serial).then_some(known.ends)
     }
 
-    /// Notes that the order of a graph is not known. A graph whose handle is not known may be a part
-    /// of any other one, or of a capture.
+    /// Notes that the order of a graph is not known. A graph whose handle is not known may be a
+    /// part of any other one, or of a capture.
     pub(crate) fn lose(&mut self, graph: u64) {
         match self.graphs.get_mut(&graph) {
             Some(graph) => graph.work.nodes.lose(),

@@ -323,8 +323,8 @@ impl Chains {
     /// nodes that follow one of these, may continue them.
     fn of(nodes: &GraphNodes, sorted: &[u32]) -> Self {
         let mut chains = Self { of: vec![0; sorted.len()], count: 0 };
-        // For each chain: its last node, the number of its nodes, and the chains that are spare from
-        // one of them on.
+        // For each chain: its last node, the number of its nodes, and the chains that are spare
+        // from one of them on.
         let mut ends: Vec<ChainEnd> = Vec::new();
         let mut places = vec![0_u32; sorted.len()];
         for node in sorted {

@@ -7,8 +7,8 @@ use crate::captures::{GraphMemory, GraphPart};
 use crate::file::Call;
 use crate::nodes::{EdgeOrder, NodeEnds};
 
-/// The kinds of nodes (`CUgraphNodeType`) that order nothing but what follows them: kernels, copies,
-/// fills, host functions, child graphs, empty nodes, memory and conditions. Others wait for
+/// The kinds of nodes (`CUgraphNodeType`) that order nothing but what follows them: kernels,
+/// copies, fills, host functions, child graphs, empty nodes, memory and conditions. Others wait for
 /// something outside of their edges, or signal it.
 const PLAIN_KINDS: [u64; 9] = [0, 1, 2, 3, 4, 5, 10, 11, 13];
 

@@ -1,7 +1,7 @@
 //! The order inside of a graph: its nodes as entries on chains, each a stream of its own.
 //!
-//! The entries are judged apart from those of the program, once for each content of a graph. So they
-//! need no order with other work, and a launch costs as much as that of one operation.
+//! Checkers of their own judge the entries, once for each content of a graph. So the entries need
+//! no order with the work of the program, and a launch costs what a launch of one operation costs.
 
 use super::access::{accesses_of, possible_accesses, whole};
 use super::{CallReader, LedgerPart, Step};
