@@ -234,7 +234,9 @@ impl GraphNodes {
         }
         let width = u64::from(chains.count);
         cost += last_wait.len() as u64 + width;
-        if cost.saturating_mul(width) > CLOCK_WORDS_MAX {
+        // Each chain has a clock from its first node on.
+        let is_wide = width.saturating_mul(width) > HELD_WORDS_MAX;
+        if is_wide || cost.saturating_mul(width) > CLOCK_WORDS_MAX {
             return None;
         }
         let (mut steps, mut held) = (Vec::new(), width);
@@ -410,6 +412,17 @@ mod tests {
         }
         let chains = Chains::of(&nodes, &nodes.sorted().unwrap());
         assert_eq!(chains.count, 5);
+    }
+
+    /// Clocks of nodes without edges would need memory that grows with the square of their number.
+    #[test]
+    fn nodes_in_too_many_chains_have_no_steps() {
+        let wide = |count: u32| {
+            let mut nodes = GraphNodes::default();
+            (0..count).for_each(|_| assert!(nodes.join(&[]) < count));
+            nodes.steps().is_some()
+        };
+        assert_eq!((wide(2800), wide(3000)), (true, false));
     }
 
     #[test]
