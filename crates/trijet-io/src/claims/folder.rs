@@ -14,6 +14,7 @@
 
 use super::decision::{Beat, FolderLook, Owner, RangeClaim, Take};
 use super::record::{JobRecord, ProcessState, TEXT_BYTES_MAX, claim_text, owner_of};
+use super::timing::{PAUSES, wait};
 use crate::file_error;
 use crate::format::NOFOLLOW;
 use crate::names::rename_new;
@@ -359,15 +360,30 @@ impl ClaimFolder {
             Err(error) if is_gone(&error) => return Ok(()),
             renamed => renamed.map_err(|error| self.io(&self.path, error))?,
         }
-        // A process that has the folder open may still create a file in it.
-        let removed = fs::remove_dir_all(&swept).or_else(|_| fs::remove_dir_all(&swept));
-        removed.map_err(|error| self.io(Path::new(&swept), error))
+        // A process that has the folder open, or a machine that still knows it by its old name, may
+        // create further files in it for some time.
+        let mut pause = PAUSES[0];
+        loop {
+            match fs::remove_dir_all(&swept) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) if is_gone(&error) => return Ok(()),
+                removed => return removed.map_err(|error| self.io(Path::new(&swept), error)),
+            }
+            if pause > PAUSES[1] {
+                // The job is complete all the same, and no process reads this folder.
+                return Ok(());
+            }
+            wait(pause);
+            pause *= 2;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{Mode, OFlags, openat};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     const RANGES: usize = 3;
 
@@ -409,6 +425,29 @@ mod tests {
         assert_eq!(other.mark_done(0).unwrap(), Created::NoFolder);
         assert_eq!(other.look(RANGES).unwrap(), None);
         other.sweep().unwrap();
+    }
+
+    /// A late process has the folder open, and does not see its new name.
+    #[test]
+    fn files_that_appear_while_the_folder_is_deleted_do_not_fail_the_job() {
+        for files in [1000, u32::MAX] {
+            let (place, one) = folder(1);
+            let handle = File::open(one.path()).unwrap();
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for number in (0..files).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                        let (flags, mode) = (OFlags::WRONLY | OFlags::CREATE, Mode::RUSR);
+                        drop(openat(&handle, format!("done-{number}"), flags, mode));
+                    }
+                });
+                one.sweep().unwrap();
+                is_over.store(true, Ordering::Relaxed);
+            });
+            assert!(!one.path().exists());
+            let left = place.path().read_dir().unwrap().count();
+            assert!(left <= usize::from(files == u32::MAX), "{left}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::decision::{Opening, OpeningLook, Owner, RangeClaim};
 use super::folder::{ClaimFolder, Created};
 use super::record::JobRecord;
-use super::timing::{ClaimOptions, PAUSES, SETTLED_AFTER};
+use super::timing::{ClaimOptions, PAUSES, SETTLED_AFTER, wait};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
@@ -14,7 +14,6 @@ use crate::rows::Rows;
 use rustix::io::Errno;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 use trijet::{Cancel, Error, ErrorKind, Result};
 
@@ -65,16 +64,9 @@ pub(super) fn open(
                 return Err(file_error::damaged("claim", &target.place.partial, cause));
             }
             Tried::Refused(error) if is_late => return Err(error),
-            Tried::Again | Tried::Lost | Tried::Refused(_) => wait(),
+            Tried::Again | Tried::Lost | Tried::Refused(_) => wait(PAUSES[0]),
         }
     }
-}
-
-/// Waits for the first pause of a process that waits for others.
-fn wait() {
-    let (nothing, never) = (Mutex::new(()), Condvar::new());
-    let guard = nothing.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(never.wait_timeout(guard, PAUSES[0]));
 }
 
 fn once(

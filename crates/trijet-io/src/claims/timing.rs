@@ -1,5 +1,6 @@
 //! The times of a process that shares a job: its lease, and its pauses while it waits for others.
 
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use trijet::Bytes;
 
@@ -26,3 +27,10 @@ pub(super) const PAUSES_PER_LEASE: u32 = 20;
 /// The time after which a network file system shows the state that other machines have made. The
 /// caches of clients keep an older state for some seconds.
 pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(30);
+
+/// Waits for a pause.
+pub(super) fn wait(pause: Duration) {
+    let (nothing, never) = (Mutex::new(()), Condvar::new());
+    let guard = nothing.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(never.wait_timeout(guard, pause));
+}
