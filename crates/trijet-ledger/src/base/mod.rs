@@ -20,6 +20,7 @@ mod op;
 mod op_kind;
 pub mod panic;
 pub mod prng;
+pub mod ring;
 pub mod span;
 pub mod table;
 pub mod times;

@@ -26,6 +26,7 @@ use super::allocate::Resources;
 use super::enqueue::{load, submit};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::Engine;
+use crate::base::ring::{CostLine, RingModel};
 use crate::base::units::Bytes;
 use crate::device::driver::Clock;
 use crate::log::tracer::Tracer;
@@ -66,46 +67,14 @@ const DUPLEX: f64 = 1.09;
 /// show this time, because they use only one stream.
 const GAP_NS: f64 = 3_000.0;
 
-/// The cost of one engine in nanoseconds: per chunk, and per row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct CostLine {
-    fixed: f64,
-    row: f64,
-}
-
-impl CostLine {
-    /// The line through two measurements of (rows, nanoseconds).
-    fn through(a: (u64, u64), b: (u64, u64)) -> Self {
-        let rows = (b.0 as f64 - a.0 as f64).max(1.0);
-        let row = ((b.1 as f64 - a.1 as f64) / rows).max(0.0);
-        Self { fixed: (a.1 as f64 - row * a.0 as f64).max(0.0), row }
-    }
-
-    fn time(self, rows: u64) -> f64 {
-        self.fixed + GAP_NS + self.row * rows as f64
-    }
-}
-
 /// The model of a run: upload, compute, download.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Model([CostLine; 3]);
 
 impl Model {
     /// The time in nanoseconds of a run with `depth` slots. `sizes` has the rows of each chunk.
-    /// Each stage of a chunk waits for the previous chunk in the stream of the stage, for the
-    /// previous stage of the same chunk, and for the slot of the chunk.
     pub(super) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
-        let mut ends = vec![[0.0f64; 3]; sizes.len()];
-        for (k, rows) in sizes.iter().enumerate() {
-            let last = if k > 0 { ends[k - 1] } else { [0.0; 3] };
-            let slot = if k >= depth { ends[k - depth] } else { [0.0; 3] };
-            let [up, compute, down] = self.0.map(|line| line.time(*rows));
-            let up = last[0].max(slot[1]) + up;
-            let compute = last[1].max(up).max(slot[2]) + compute;
-            let down = last[2].max(compute) + down;
-            ends[k] = [up, compute, down];
-        }
-        ends.last().map_or(0.0, |end| end[2])
+        RingModel { lines: self.0, gap: GAP_NS }.time(sizes, depth)
     }
 
     /// Whether one engine needs clearly more time per row than each other engine.
