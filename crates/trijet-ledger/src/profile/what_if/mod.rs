@@ -5,35 +5,22 @@
 //! computes for each fix, so a test compares them with the times of the script.
 #![forbid(unsafe_code)]
 
+mod items;
+
 use super::activities::is_pageable;
 use super::calls::{Class, ProgramCalls};
 use super::device::DeviceProfile;
-use super::model::{CALL_NS, CodedRun, PROGRAM_MAX_NS, RunFix, SortedTrace};
+use super::model::{CodedRun, SortedTrace};
 use super::names::readable;
 use super::process::analyse;
 use super::steps::FiguresOf;
 use crate::trace::activity::{Activity, ActivityKind, CopyDirection, NameId, ProcessTrace};
-use crate::trace::html::{ColumnCode, DistinctWords, SHARED_STYLE, UNPACK, escaped, with_parts};
-use crate::trace::json;
+use crate::trace::html::DistinctWords;
+use items::{PageItem, WhatIfPage, add_columns};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-
-/// A call or an operation on the page.
-struct PageItem {
-    begin: u64,
-    end: u64,
-    row: u32,
-    label: u32,
-    kind: u64,
-    /// The moment of its start. The moment of its end has the next number.
-    moment: u32,
-    /// One more than the index of the call that enqueued an operation; 0 for none.
-    call: u64,
-    counts: bool,
-}
+/// The assumptions of the model of a trace.
+const ASSUMES: &str = include_str!("trace.html");
 
 /// The number of the kind of a call, as the script of the page has it.
 fn kind_of_call(class: Class) -> u64 {
@@ -116,31 +103,18 @@ pub fn what_if(trace: &mut ProcessTrace, extent: FiguresOf, file: &str) -> Optio
     let (rows, labels) = add_items(&mut run, trace, |one| {
         one.device == device && one.begin.0 >= window.start && one.end.0 <= window.end
     })?;
-    let fix =
-        |(fix, replayed): &(RunFix, u64)| format!("[\"{fix:?}\",\"{}\",{replayed}]", fix.words());
-    let fixes: Vec<String> = run.fixes.iter().map(fix).collect();
-    let CodedRun { columns, measured, replayed, .. } = run;
-    let (heads, packed) = columns.finish();
-    let list = |words: DistinctWords| {
-        words.words.iter().map(|word| json::string(word)).collect::<Vec<_>>().join(",")
-    };
-    let data = format!(
-        "{{\"columns\":[{heads}],\"rows\":[{}],\"labels\":[{}],\"fixes\":[{}],\
-         \"measured\":{measured},\"replayed\":{replayed},\"device\":{device},\
-         \"callNs\":{CALL_NS},\"programNs\":{PROGRAM_MAX_NS}}}",
-        list(rows),
-        list(labels),
-        fixes.join(",")
-    );
     let title = if profile.command.is_empty() { file } else { &profile.command };
-    Some(with_parts(PAGE, |name| match name {
-        "title" => escaped(title).into(),
-        "style" => [SHARED_STYLE, STYLE].concat().into(),
-        "data" => data.as_str().into(),
-        "columns" => packed.as_str().into(),
-        "script" => [UNPACK, SCRIPT].concat().into(),
-        other => unreachable!("the page has no part {other}"),
-    }))
+    let page = WhatIfPage {
+        title,
+        device,
+        rows: &rows,
+        labels: &labels,
+        more: "",
+        sections: ["", ""],
+        scripts: &[],
+        assumes: ASSUMES,
+    };
+    Some(page.render(run))
 }
 
 /// Adds the columns of the calls and operations. Returns the names of their rows, and the labels.
@@ -187,22 +161,6 @@ fn add_items(
     }
     add_columns(run, &items, sorted.start);
     Some((rows, labels.all))
-}
-
-/// Adds the columns of the items. `start` is the start of the trace in nanoseconds.
-fn add_columns(run: &mut CodedRun, items: &[PageItem], start: u64) {
-    let numbers = &run.numbers;
-    let number = |moment: u32| usize::try_from(moment).map_or(0, |at| u64::from(numbers[at]));
-    let columns = &mut run.columns;
-    let spans = items.iter().map(|one| (one.begin - start, one.end - start));
-    columns.add_spans(["itemBegin", "itemTook"], spans);
-    columns.add("itemStart", ColumnCode::Difference, items.iter().map(|one| number(one.moment)));
-    columns.add("itemEnd", ColumnCode::Difference, items.iter().map(|one| number(one.moment + 1)));
-    columns.add("itemRow", ColumnCode::Plain, items.iter().map(|one| one.row.into()));
-    columns.add("itemLabel", ColumnCode::Plain, items.iter().map(|one| one.label.into()));
-    columns.add("itemKind", ColumnCode::Plain, items.iter().map(|one| one.kind));
-    columns.add("itemCall", ColumnCode::Difference, items.iter().map(|one| one.call));
-    columns.add("itemCounts", ColumnCode::Plain, items.iter().map(|one| one.counts.into()));
 }
 
 /// The stream of a row.
