@@ -36,6 +36,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checker;
+pub(crate) mod coded;
 mod deadlock;
 mod event;
 mod explain;

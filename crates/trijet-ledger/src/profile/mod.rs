@@ -62,7 +62,7 @@ pub use steps::{FiguresOf, ProgramSteps, StepTimes};
 pub use stream_pairs::{PairVerdict, StreamPair};
 pub use text::text;
 pub use verdict::LostTime;
-pub use what_if::what_if;
+pub use what_if::{LedgerRun, what_if, what_if_ledger};
 
 #[cfg(test)]
 mod tests;

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Maximum time in nanoseconds from the end of a call to the start of its operation that the launch
 /// explains, and maximum gap between two operations of a stream.
-const LATENCY_MAX_NS: u64 = 20_000;
+pub(super) const LATENCY_MAX_NS: u64 = 20_000;
 /// Maximum time in nanoseconds from the end of an operation to the return of a call that waits for
 /// it.
-const RETURN_MAX_NS: u64 = 100_000;
+pub(super) const RETURN_MAX_NS: u64 = 100_000;
 /// Maximum number of operations that are searched for one that another operation follows.
 const SEARCHED_MAX: usize = 8;
 

@@ -57,6 +57,8 @@ pub(super) enum EdgeKind {
     },
     /// From an operation to an operation of another stream.
     Between,
+    /// From the work before the record of an event to a wait of a stream for the event.
+    Event,
     /// From an operation to an operation of another stream, because one of the streams is the
     /// legacy stream.
     Legacy,
@@ -136,6 +138,15 @@ impl Moments {
             }
         }
         (order.len() == count).then_some(Self { order, first, edges: sorted })
+    }
+
+    /// The same moments in the order of their times. So an edge from a moment to a later one can be
+    /// added without a cycle.
+    pub(super) fn by_time(mut self) -> Self {
+        let times = self.times(|_, edge| Some(edge.delay));
+        // Moments of equal times keep their order.
+        self.order.sort_by_key(|moment| times[index(*moment)]);
+        self
     }
 
     /// The moments, each after all moments that it follows.

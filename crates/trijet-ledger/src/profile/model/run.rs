@@ -91,9 +91,14 @@ pub(super) struct CopyRate {
 impl CopyRate {
     /// The fastest of the copies of at least 256 KiB.
     pub(super) fn fastest<'a>(copies: impl Iterator<Item = &'a Activity>) -> Option<Self> {
+        Self::fastest_of(copies.map(|one| (one.bytes, one.end.0.saturating_sub(one.begin.0))))
+    }
+
+    /// The fastest of the copies of at least 256 KiB, by their bytes and nanoseconds.
+    pub(super) fn fastest_of(copies: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
         const BYTES_MIN: u64 = 256 << 10;
-        let long = copies.filter(|one| one.bytes >= BYTES_MIN && one.end > one.begin);
-        let rates = long.map(|one| Self { bytes: one.bytes, time: one.end.0 - one.begin.0 });
+        let long = copies.filter(|(bytes, time)| *bytes >= BYTES_MIN && *time > 0);
+        let rates = long.map(|(bytes, time)| Self { bytes, time });
         rates.min_by_key(|one| one.time_of(1 << 40))
     }
 

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::super::model::{CALL_NS, CodedRun, PROGRAM_MAX_NS, RunFix};
+use crate::base::dag::Dag;
+use crate::base::ledger::Op;
 use crate::trace::html::{ColumnCode, DistinctWords, SHARED_STYLE, UNPACK, escaped, with_parts};
 use crate::trace::json;
 use std::ops::Range;
@@ -51,6 +53,19 @@ pub(super) fn add_columns(run: &mut CodedRun, items: &[PageItem], start: u64) {
 /// The words of a list, as the content of a list in JSON.
 pub(super) fn list(words: &DistinctWords) -> String {
     words.words.iter().map(|word| json::string(word)).collect::<Vec<_>>().join(",")
+}
+
+/// A ledger, and the facts about its run that its entries do not have.
+#[derive(Debug, Clone, Copy)]
+pub struct LedgerRun<'a> {
+    /// The entries, in the order of the ledger.
+    pub ops: &'a [Op],
+    /// The graph of the entries.
+    pub dag: &'a Dag,
+    /// The title of the page.
+    pub title: &'a str,
+    /// The number of entries of the run that the ledger leaves out.
+    pub dropped: u64,
 }
 
 /// A page, without the columns of its run.

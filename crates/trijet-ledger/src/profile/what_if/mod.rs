@@ -6,6 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod items;
+mod ledger;
+mod order;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+pub use items::LedgerRun;
+pub use ledger::what_if_ledger;
 
 use super::activities::is_pageable;
 use super::calls::{Class, ProgramCalls};

@@ -104,9 +104,8 @@ function follow(earlier, later) {
 }
 
 // The operation no longer follows its old stream. The next operation of that stream follows the last
-// one that stays, and this one unless it only writes memory of the host. In the new stream the operation takes
-// the place that its measured start gives it.
-function moveTo(item, row, stays) {
+// one that stays, and this one unless it only writes memory of the host.
+function leave(item, stays) {
   const old = rows[run.itemRow[item]].items, next = old[place[item] + 1], moment = run.itemStart[item];
   for (let e = first[moment]; e < first[moment + 1]; e++)
     if (run.kind[e] >= STREAM && run.kind[e] <= STREAM_END) delays[e] = -1;
@@ -116,11 +115,16 @@ function moveTo(item, row, stays) {
     const start = run.itemStart[next];
     for (let e = first[start]; e < first[start + 1]; e++) if (from[e] === run.itemEnd[item]) delays[e] = -1;
   }
-  if (row >= 0) {
-    const others = rows[row].items, after = search(others, other => run.itemBegin[other] >= run.itemBegin[item]);
-    follow(others[after - 1], item);
-    follow(item, others[after]);
-  }
+}
+
+// In the new stream the operation takes the place that its measured start gives it, or in a ledger its call.
+function moveTo(item, row, stays) {
+  if (ledger) ledger.leave(item); else leave(item, stays);
+  if (row < 0) return;
+  const places = run.itemAt ?? run.itemBegin, others = rows[row].items;
+  const after = search(others, other => places[other] >= places[item]);
+  follow(others[after - 1], item);
+  follow(item, others[after]);
 }
 
 // The index of the first item of a list for which `is` holds, if it holds for all that follow too.
@@ -133,10 +137,14 @@ function search(list, is) {
   return low;
 }
 
+// The parts of a page of a ledger, which knows the order of the accesses.
+const ledger = source.ledger ? makeLedger() : null;
+
 function applyEdits() {
   clearAdded();
   noWait.forEach(dropWait);
   pinned.forEach(pageLock);
+  ledger?.apply();
   let list = [...moved.keys()];
   const later = (a, b) => run.itemBegin[a] - run.itemBegin[b] || a - b;
   if (list.some((item, n) => n > 0 && later(list[n - 1], item) > 0)) list = list.sort(later);
@@ -151,10 +159,10 @@ function applyEdits() {
   }
 }
 
-// The times of all moments, each after the latest of the moments that it follows.
-function replay(into) {
+// The times of the moments from `since` on, each after the latest of the moments that it follows.
+function replay(into, since = 0) {
   const { last, from: addedFrom, before: addedBefore } = added;
-  for (let m = 0, e = 0; m < moments; m++) {
+  for (let m = since, e = first[since]; m < moments; m++) {
     let time = 0;
     for (const end = first[m + 1]; e < end; e++) {
       const delay = delays[e];
@@ -189,10 +197,10 @@ const share = (part, whole) => `${(100 * part / Math.max(1, whole)).toFixed(1)} 
 let view = [0, 1], everything = [0, 1], selected = null, unchanged = 0;
 
 function words() {
-  const now = length(times), count = fixes.size + noWait.size + pinned.size + moved.size;
+  const now = length(times), count = fixes.size + noWait.size + pinned.size + moved.size + (ledger?.deleted.size ?? 0);
   const error = unchanged - source.measured;
   const changed = count === 0 ? 'Nothing is changed yet.'
-    : `With ${count} ${count === 1 ? 'change' : 'changes'}: ${duration(now)}, ${share(Math.abs(unchanged - now), unchanged)} ${now <= unchanged ? 'shorter' : 'longer'}.`;
+    : `With ${count} ${count === 1 ? 'change' : 'changes'}: ${duration(now)}, ${share(Math.abs(unchanged - now), unchanged)} ${now <= unchanged ? 'shorter' : 'longer'}${ledger?.inVerdict() ?? ''}.`;
   byId('verdict').textContent = `GPU ${source.device} takes ${duration(source.measured)}. ${changed}`;
   byId('error').textContent = `The replay without a change takes ${duration(unchanged)}, ${share(Math.abs(error), source.measured)} ${error < 0 ? 'less' : 'more'} than measured: this is the error of the model.`
     + (Math.abs(error) > 0.03 * source.measured ? ' It is large, so the times with changes are rough.' : '');
@@ -202,13 +210,16 @@ function update() {
   applyFixes();
   applyEdits();
   replay(times);
+  ledger?.update();
   words();
+  ledger?.words();
   draw();
   showSelected();
   showEdits();
 }
 
 const canvas = byId('canvas'), LABEL = 170, ROW = 30, STRIP = 12, AXIS = 22;
+const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
 // A colour as the look of all pages has it. The value of a property itself may name two colours.
 const probe = document.body.appendChild(document.createElement('i'));
 probe.hidden = true;
@@ -253,7 +264,7 @@ function draw() {
   context.scale(ratio, ratio);
   const looks = Object.assign(COLOURS.map(colour), { ink: colour('--ink'), paper: colour('--paper'), soft: colour('--soft') });
   context.clearRect(0, 0, width, height);
-  context.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  context.font = FONT;
   rows.forEach((row, n) => {
     const top = n * ROW;
     context.globalAlpha = .45;
@@ -273,7 +284,9 @@ function draw() {
   byId('range').textContent = `${duration(view[0])} to ${duration(view[1])}`;
 }
 
-const nameOf = item => `${source.labels[run.itemLabel[item]] || 'unnamed'} at ${duration(run.itemBegin[item])}`;
+const chunkOf = item => run.itemChunk?.[item] > 0 ? ` of chunk ${run.itemChunk[item] - 1}` : '';
+const labelOf = item => `${source.labels[run.itemLabel[item]] || 'unnamed'}${chunkOf(item)}`;
+const nameOf = item => `${labelOf(item)} at ${duration(run.itemBegin[item])}`;
 function element(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
@@ -301,20 +314,22 @@ function showSelected() {
   if (selected === null) return;
   const item = selected, kind = run.itemKind[item];
   const [start, end] = [run.itemStart[item], run.itemEnd[item]];
-  byId('name').textContent = `${source.labels[run.itemLabel[item]] || 'unnamed'}, ${source.rows[run.itemRow[item]]}`;
+  byId('name').textContent = `${labelOf(item)}, ${source.rows[run.itemRow[item]]}`;
   byId('times').textContent = `measured: at ${duration(run.itemBegin[item])} for ${duration(run.itemTook[item])}; `
     + `with the changes: at ${duration(times[start])} for ${duration(times[end] - times[start])}`;
-  const actions = [];
-  if (kind === OF_SYNC || kind === OF_COPY || kind === OF_ALLOCATION)
+  const actions = ledger?.actions(item) ?? [];
+  if (kind === OF_SYNC || !ledger && (kind === OF_COPY || kind === OF_ALLOCATION))
     actions.push(...action(kind === OF_ALLOCATION ? 'delete this call' : 'delete this wait', item, list => list.forEach(one => noWait.add(one))));
-  if (kind === STAGED_UPLOAD || kind === STAGED_DOWNLOAD)
-    actions.push(...action('page-lock this memory', item, list => list.forEach(one => pinned.add(one))));
-  if (!isCall(item)) {
+  if ((kind === STAGED_UPLOAD || kind === STAGED_DOWNLOAD) && (ledger?.isLockable(item) ?? true))
+    actions.push(...action('page-lock this memory', item, list => (ledger?.ofBuffers(list) ?? list).forEach(one => pinned.add(one))));
+  if (!isCall(item) && (ledger?.isMovable(item) ?? true)) {
     const choose = element('select', { ariaLabel: 'stream' }, element('option', { value: -1, textContent: 'a new stream' }));
     source.rows.forEach((name, row) => {
-      if (name.startsWith('GPU') && row !== run.itemRow[item]) choose.append(element('option', { value: row, textContent: name }));
+      if (name.startsWith('GPU') && row !== run.itemRow[item] && (ledger?.canMoveTo(item, row) ?? true)) choose.append(element('option', { value: row, textContent: name }));
     });
-    actions.push(choose, ...action('move to that stream', item, list => list.forEach(one => moved.set(one, Number(choose.value)))));
+    const move = one => moved.set(one, Number(choose.value));
+    const fits = one => !ledger || ledger.isMovable(one) && (choose.value < 0 || ledger.canMoveTo(one, Number(choose.value)));
+    actions.push(choose, ...action('move to that stream', item, list => list.filter(fits).forEach(move)));
   }
   byId('actions').replaceChildren(...actions);
 }
@@ -327,18 +342,25 @@ function showEdits() {
     button.addEventListener('click', () => { undo(); update(); });
     list.push(element('li', {}, button, text));
   };
-  const group = (set, text) => {
+  const group = (set, text, name = nameOf) => {
     let shown = 0;
     for (const item of set.keys()) {
       if (shown++ === EDITS_MAX) break;
-      entry(`${text(item)}: ${nameOf(item)}`, () => set.delete(item));
+      entry(`${text(item)}: ${name(item)}`, () => set.delete(item));
     }
     if (set.size > EDITS_MAX)
       entry(`and ${set.size - EDITS_MAX} more`, () => [...set.keys()].slice(EDITS_MAX).forEach(item => set.delete(item)));
   };
+  if (ledger) group(ledger.deleted, wait => `deleted the wait for ${ledger.awaited(wait)}`, wait => nameOf(run.waitItem[wait]));
   group(noWait, () => 'deleted');
   group(pinned, () => 'page-locked');
   group(moved, item => `moved to ${moved.get(item) < 0 ? 'a new stream' : source.rows[moved.get(item)]}`);
+  if (list.length > 1) {
+    list.unshift(element('li'));
+    const button = element('button', { type: 'button', textContent: 'undo all edits' });
+    button.addEventListener('click', () => { for (const set of [noWait, pinned, moved, ledger?.deleted]) set?.clear(); update(); });
+    list[0].append(button);
+  }
   byId('edits').replaceChildren(...list);
   byId('hint').hidden = list.length > 0;
 }
@@ -396,9 +418,33 @@ function select(x, y) {
   draw();
   showSelected();
 }
+// Selects the item beside the selected one in its row, or the nearest one of the row above or below.
+function selectBeside(by) {
+  if (selected === null) return selectNear(0, (view[0] + view[1]) / 2);
+  const list = rows[run.itemRow[selected]].items, next = list[place[selected] + by];
+  if (next !== undefined) show(next);
+}
+function selectAbove(by) {
+  if (selected === null) return selectNear(0, (view[0] + view[1]) / 2);
+  let row = run.itemRow[selected] + by;
+  while (rows[row]?.items.length === 0) row += by;
+  if (rows[row]) selectNear(row, times[run.itemStart[selected]]);
+}
+function selectNear(row, time) {
+  const list = rows[row].items;
+  if (list.length > 0) show(list[Math.min(list.length - 1, search(list, item => times[run.itemEnd[item]] >= time))]);
+}
+// Selects an item and moves the view to it, if it is outside.
+function show(item) {
+  selected = item;
+  const span = view[1] - view[0], start = times[run.itemStart[item]];
+  if (start < view[0] || start > view[1]) move(start - span / 2 - view[0]); else draw();
+  showSelected();
+}
 canvas.addEventListener('keydown', event => {
   const keys = { '+': () => zoom(.8), '=': () => zoom(.8), '-': () => zoom(1.25), Escape: () => { view = everything; draw(); },
-    ArrowLeft: () => move(-(view[1] - view[0]) / 10), ArrowRight: () => move((view[1] - view[0]) / 10) };
+    ArrowLeft: () => move(-(view[1] - view[0]) / 10), ArrowRight: () => move((view[1] - view[0]) / 10),
+    ArrowUp: () => selectAbove(-1), ArrowDown: () => selectAbove(1), ',': () => selectBeside(-1), '.': () => selectBeside(1) };
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
 byId('in').addEventListener('click', () => zoom(.5));
@@ -419,6 +465,9 @@ unchanged = length(before);
 let last = 0;
 for (const time of before) if (time > last) last = time;
 everything = view = [0, Math.max(1, last)];
+ledger?.begin(update);
+const ring = source.ring && showRing(source.ring);
 update();
+ring?.update();
 // For the checks of the page.
-return { fixes, noWait, pinned, moved, update, length: () => length(times), unchanged, source, run, rows, select: item => { selected = item; draw(); showSelected(); } };
+return { fixes, noWait, pinned, moved, update, length: () => length(times), unchanged, source, run, rows, ledger, ring, select: item => { selected = item; draw(); showSelected(); } };
