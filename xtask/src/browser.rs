@@ -31,6 +31,12 @@ const REPLAY: &str = include_str!("browser/replay.js");
 /// The script that checks the page of a model.
 const WHAT_IF: &str = include_str!("browser/what_if.js");
 
+/// The script that checks the page of a ledger's model.
+const LEDGER: &str = include_str!("browser/ledger.js");
+
+/// The script that compares the judge of changed ledgers with the checker.
+const ORDERS: &str = include_str!("browser/orders.js");
+
 /// A page that is checked by a script.
 struct CheckedPage {
     name: &'static str,
@@ -40,7 +46,7 @@ struct CheckedPage {
     narrow: Option<u32>,
 }
 
-const CHECKED: [CheckedPage; 7] = [
+const CHECKED: [CheckedPage; 11] = [
     CheckedPage { name: "pipeline", script: CHECK, narrow: None },
     CheckedPage { name: "large", script: CHECK, narrow: None },
     CheckedPage { name: "program", script: PROGRAM, narrow: None },
@@ -48,6 +54,10 @@ const CHECKED: [CheckedPage; 7] = [
     CheckedPage { name: "replay", script: REPLAY, narrow: Some(390) },
     CheckedPage { name: "what_if", script: WHAT_IF, narrow: None },
     CheckedPage { name: "what_if_huge", script: WHAT_IF, narrow: None },
+    CheckedPage { name: "what_if_ledger", script: LEDGER, narrow: None },
+    CheckedPage { name: "what_if_hostile", script: LEDGER, narrow: None },
+    CheckedPage { name: "what_if_chunks", script: LEDGER, narrow: None },
+    CheckedPage { name: "what_if_orders", script: ORDERS, narrow: None },
 ];
 /// Maximum time for opening and checking a page.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -62,8 +72,15 @@ struct Picture {
     arguments: &'static [&'static str],
 }
 
+/// Deletes the wait of a kernel.
+const DELETED_WAIT: &str = "whatIfReady.then(page => {
+        const items = Array.from(page.run.waitItem);
+        page.select(items.find(item => page.run.itemKind[item] === 5 && page.run.itemChunk[item] > 8));
+        document.querySelector('#actions button').click();
+    });";
+
 const DARK: &str = "document.getElementById('theme').click();";
-const PICTURES: [Picture; 10] = [
+const PICTURES: [Picture; 12] = [
     Picture { page: "pipeline", script: "", name: "light", arguments: &[] },
     Picture { page: "pipeline", script: DARK, name: "dark", arguments: &[] },
     Picture { page: "large", script: "", name: "large", arguments: &[] },
@@ -99,6 +116,18 @@ const PICTURES: [Picture; 10] = [
         script: "document.querySelector('#fixes input').click();",
         name: "what_if_huge",
         arguments: &["--window-size=1440,1000"],
+    },
+    Picture {
+        page: "what_if_ledger",
+        script: DELETED_WAIT,
+        name: "what_if_ledger",
+        arguments: &["--window-size=1440,1500"],
+    },
+    Picture {
+        page: "what_if_chunks",
+        script: DELETED_WAIT,
+        name: "what_if_chunks",
+        arguments: &["--window-size=1440,1500"],
     },
     // The page as a browser without scripts shows it.
     Picture { page: "still", script: "", name: "still", arguments: &[] },
@@ -139,12 +168,19 @@ fn is_installed(browser: &str) -> bool {
 
 /// Runs the tests that write the pages.
 fn pages() -> Result<()> {
+    let pages = ["--test", "timeline", "--test", "program_page", "--test", "ledger_page"];
     let status = Command::new("cargo")
-        .args(["test", "--test", "timeline", "--test", "program_page", "--quiet"])
+        .args(["test", "--quiet"])
+        .args(pages)
         .env("TRIJET_WHOLE_PAGE", "1")
         .current_dir(crate::tools::root())
         .status()?;
-    if status.success() {
+    let orders = Command::new("cargo")
+        .args(["test", "--quiet", "-p", "trijet-ledger", "--lib", "script_must_find"])
+        .env("TRIJET_ORDER_CASES", target().join("tmp/what_if_orders.html"))
+        .current_dir(crate::tools::root())
+        .status()?;
+    if status.success() && orders.success() {
         Ok(())
     } else {
         Err("browser: a test failed, so there are no pages".into())
