@@ -220,7 +220,9 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
         "run.pftrace",
         "run.ledger",
     ] {
-        if line.contains(output) && !line.contains("--read") && !line.contains("check") {
+        let is_input = line.starts_with("what-if run.ledger") && output == "run.ledger";
+        if line.contains(output) && !is_input && !line.contains("--read") && !line.contains("check")
+        {
             drop(fs::remove_file(workdir.path(output)));
         }
     }
@@ -259,6 +261,9 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
         }
         if line.starts_with("what-if run.trijet") {
             fs::copy(workdir.path("base.trijet"), workdir.path("run.trijet")).unwrap();
+        }
+        if line.starts_with("what-if run.ledger") {
+            fs::copy(workdir.path("base.ledger"), workdir.path("run.ledger")).unwrap();
         }
         if line.contains("--against plan.json") {
             let plan = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--plan", "--json"];
