@@ -88,8 +88,8 @@ impl FileName {
     }
 }
 
-/// Whether a file or a folder does not exist any more. To a machine that has it open, a network file
-/// system reports it as stale if another machine has replaced or deleted it.
+/// Whether a file or a folder does not exist any more. To a machine that has it open, a network
+/// file system reports it as stale if another machine has replaced or deleted it.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
 }
