@@ -47,5 +47,5 @@ END
 chmod +x start.sh
 
 rm -f disk && truncate -s 3G disk
-programs/usr/bin/linux.uml mem=3G ubd0=disk root=/dev/root rootfstype=hostfs rootflags=/ ro quiet \
+programs/usr/bin/linux.uml mem=3G ubd0=disk root=/dev/root rootfstype=hostfs rootflags=/ ro quiet panic=1 \
     init="$place/start.sh" con=null con0=fd:0,fd:1 </dev/null
