@@ -6,3 +6,4 @@ mod calls;
 mod captured;
 mod explicit;
 mod random;
+mod recorded;
