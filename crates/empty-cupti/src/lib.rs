@@ -1,76 +1,42 @@
 //! A library that replaces CUPTI in tests. The variable `TRIJET_LIBCUPTI` names this library, so
 //! that programs are traced without a GPU. The library has the functions that the tracing library
-//! calls. It reports invented records on request: [`empty_cupti_emit`], [`empty_cupti_emit_memory`]
-//! and [`empty_cupti_emit_ranges`]. After a call of [`empty_cupti_hold`], it holds full buffers
-//! until a forced flush. It reports invented calls of the driver, too: [`empty_cupti_call`]. It is
-//! also a stand-in for the Compute Sanitizer API (`sanitizer`).
+//! calls. It reports invented records on request: [`empty_cupti_emit`] and the functions whose
+//! names begin with it. After a call of [`empty_cupti_hold`], it holds full buffers until a forced
+//! flush. It reports invented calls of the driver, too: [`empty_cupti_call`]. It is also a stand-in
+//! for the Compute Sanitizer API (`sanitizer`).
 
 mod calls;
+mod chosen;
+mod emitting;
 mod sanitizer;
 
 pub use calls::*;
 use calls::{Subscriber, driver_function, keep_subscriber};
+pub use chosen::*;
+use emitting::{
+    CALL, Complete, DROPPED, FIRST_NS, KERNEL, NAME, PAIR_NS, RECORD_BYTES, Request, emit, state,
+};
 pub use sanitizer::*;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-
-/// The size of each record in bytes: the size of the record of a kernel in CUDA 13.0.
-const RECORD_BYTES: usize = 208;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there is no further record.
 const NO_FURTHER: c_int = 12;
-const KERNEL: u32 = 10;
-const CALL: u32 = 5;
 const MEMORY: u32 = 49;
 const MARKER: u32 = 12;
 /// Maximum number of buffers that are held. A recorder lends at most this number of buffers.
 const HELD_MAX: usize = 32;
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers with unfinished records are returned too.
 const FORCED: u32 = 1;
-/// The time of the first record, and the time between two kernels.
-const FIRST_NS: u64 = 1_000;
-const PAIR_NS: u64 = 10_000;
-/// The name of every kernel.
-const NAME: &CStr = c"stand_in_kernel";
 /// The names of the ranges, in turn.
 const RANGES: [&CStr; 2] = [c"step 1", c"step 2"];
 
-/// The registered callbacks, and the buffer that is being filled.
-struct State {
-    callbacks: Option<(Request, Complete)>,
-    enabled: u64,
-    /// The buffer that is being filled: its address, its length in bytes, and the number of used
-    /// bytes.
-    buffer: Option<(usize, usize, usize)>,
-    /// The full buffers that wait for a forced flush, with the same fields as `buffer`.
-    held: Vec<(usize, usize, usize)>,
-    /// Whether full buffers are held until a forced flush.
-    holds: bool,
-    subscribed: bool,
-}
-
-static STATE: Mutex<State> = Mutex::new(State {
-    callbacks: None,
-    enabled: 0,
-    buffer: None,
-    held: Vec::new(),
-    holds: false,
-    subscribed: false,
-});
-static DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECORDS: AtomicU64 = AtomicU64::new(0);
 /// The number of tables of NVTX that were passed to this library.
 static TABLES: AtomicU64 = AtomicU64::new(0);
-
-fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 macro_rules! nothing {
     ($($name:ident($($type:ty),*))*) => {$(
@@ -109,7 +75,8 @@ pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
 /// `time` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
-    let now = FIRST_NS + PAIR_NS * RECORDS.load(Ordering::Relaxed).div_ceil(2);
+    let pairs = RECORDS.load(Ordering::Relaxed).div_ceil(2).max(chosen::calls());
+    let now = FIRST_NS + PAIR_NS * pairs;
     // SAFETY: the recorder passes a variable for the time.
     unsafe { time.write(now) };
     0
@@ -310,9 +277,10 @@ pub extern "C" fn empty_cupti_hold() {
     state.holds = true;
 }
 
-/// Writes the name of a function. Two functions of the CUDA runtime have names: function 211, which
-/// launches, and function 16, which only queries. The functions of the driver that
-/// [`empty_cupti_call`] reports have names.
+/// Writes the name of a function. Some functions of the CUDA runtime have names: function 211,
+/// which launches, function 135, which records an event, function 147, which makes a stream wait
+/// for one, function 311, which launches a graph, and function 16, which only queries. The
+/// functions of the driver that [`empty_cupti_call`] reports have names.
 ///
 /// # Safety
 /// `name` is writable.
@@ -324,6 +292,9 @@ pub unsafe extern "C" fn cuptiGetCallbackName(
 ) -> c_int {
     let text = match (domain, number) {
         (2, 211) => c"cudaLaunchKernel_v7000",
+        (2, 135) => c"cudaEventRecord_v3020",
+        (2, 147) => c"cudaStreamWaitEvent_v3020",
+        (2, 311) => c"cudaGraphLaunch_v10000",
         (2, 16) => c"cudaGetDevice_v3020",
         (1, number) => match driver_function(number) {
             Some(name) => name,
@@ -427,47 +398,6 @@ pub extern "C" fn empty_cupti_emit_ranges(count: u64) {
         empty_cupti_emit(2);
         if is_connected {
             emit(MARKER, 1, || mark(range + 1, begin + 9_500, None));
-        }
-    }
-}
-
-/// Reports `count` records that `next` makes, if records of `kind` are collected.
-fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
-    for _ in 0..count {
-        let mut state = state();
-        let Some((request, complete)) = state.callbacks else { return };
-        if state.enabled & (1 << kind) == 0 {
-            return;
-        }
-        if let Some((address, length, used)) = state.buffer.filter(|b| b.2 + RECORD_BYTES > b.1) {
-            state.buffer = None;
-            if state.holds {
-                state.held.push((address, length, used));
-            } else {
-                drop(state);
-                let buffer = ptr::with_exposed_provenance_mut(address);
-                complete(ptr::null_mut(), 0, buffer, length, used);
-                state = self::state();
-            }
-        }
-        if state.buffer.is_none() {
-            drop(state);
-            let (mut address, mut length, mut records) = (ptr::null_mut(), 0, 0);
-            request(&raw mut address, &raw mut length, &raw mut records);
-            state = self::state();
-            if address.is_null() {
-                DROPPED.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            state.buffer = Some((address.expose_provenance(), length, 0));
-        }
-        if let Some((address, _, used)) = &mut state.buffer {
-            let bytes = next();
-            let at = ptr::with_exposed_provenance_mut::<u8>(*address + *used);
-            // SAFETY: this library has borrowed the buffer until it returns the buffer. The buffer
-            // has room for one more record after the used records.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, RECORD_BYTES) };
-            *used += RECORD_BYTES;
         }
     }
 }

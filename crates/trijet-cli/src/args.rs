@@ -90,7 +90,7 @@ impl Command {
                 .or_else(|| options.wrong_stream())
                 .or_else(|| options.wrong_name()),
             Self::Overlap(options) => options.wrong_name(),
-            Self::Trace(options) => options.wrong_page(),
+            Self::Trace(options) => options.wrong_page().or_else(|| options.wrong_records()),
             Self::Replay(options) => options.wrong_name(),
             Self::WhatIf(options) => options.wrong_name(),
             Self::Sample(options) => options.wrong_name(),

@@ -78,6 +78,7 @@ fn rank(process: u32, operations: u32) -> ProcessTrace {
             stream: 7,
             thread: process,
             correlation: number + 1,
+            node: None,
         };
         let (lane, name, kind, took, bytes) = operation(number);
         let called = if name.is_some() { 3 } else { 4 };
@@ -143,6 +144,7 @@ fn late_rank() -> [ProcessTrace; 2] {
                 stream,
                 thread: 1,
                 correlation: 0,
+                node: None,
             };
             trace.activities.push(kernel(0, 7, at, computed));
             trace.activities.push(kernel(1, 14, computed + 3000, end));
@@ -315,6 +317,7 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
                 stream: u32::try_from(pick(3)).unwrap(),
                 thread: u32::try_from(pick(2)).unwrap(),
                 correlation: u32::try_from(pick(4)).unwrap(),
+                node: None,
             }
         });
         let trace = ProcessTrace {

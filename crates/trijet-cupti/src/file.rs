@@ -7,8 +7,9 @@
 /// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
 /// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`],
-/// and version 6 the tag [`THREAD`].
-pub const VERSION: u32 = 6;
+/// version 6 the tag [`THREAD`], and version 7 the tags [`EVENT`], [`NODE`] and [`SAMPLE`] and the
+/// field [`Row::node`].
+pub const VERSION: u32 = 7;
 /// The oldest version that the reader of version [`VERSION`] accepts.
 pub const VERSION_OLDEST: u32 = 3;
 /// The number of bytes of a block that precede its payload.
@@ -19,8 +20,10 @@ pub const HEAD_BYTES: usize = 4;
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Maximum number of names of a process.
 pub const NAMES_MAX: usize = 1 << 20;
-/// Maximum number of activities, allocations and frees of a process: about 2 GiB on the disk. The
-/// tracing library writes no more of them.
+/// Maximum number of nodes of CUDA graphs of a process. Operations of further nodes have no node.
+pub const NODES_MAX: usize = 1 << 20;
+/// Maximum number of activities, allocations, frees, uses of events and samples of a process: about
+/// 2 GiB on the disk. The tracing library writes no more of them.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
 /// The tag of the header of a trace, and the length of the payload in bytes. For a tag below
@@ -48,9 +51,17 @@ pub const ALLOCATION: (u8, usize) = (10, 44);
 pub const RANK: (u8, usize) = (11, 4);
 /// The tag of the name of a host thread. The payload is the number of the thread, and its name.
 pub const THREAD: u8 = 12;
+/// The tag of a use of a CUDA event by a stream.
+pub const EVENT: (u8, usize) = (13, 36);
+/// The tag of a node of a CUDA graph.
+pub const NODE: (u8, usize) = (14, 16);
+/// The tag of a sample of the environment of a device.
+pub const SAMPLE: (u8, usize) = (15, 32);
 
 /// The value of [`Row::name`] for an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
+/// The value of [`EventUse::sync`] if CUPTI does not report it.
+pub const NO_SYNC: u64 = u64::MAX;
 
 /// The first byte of [`Row::kind`](crate::file::Row::kind). It determines the meaning of the other
 /// three bytes.
@@ -82,6 +93,27 @@ pub mod mark {
     pub const MOMENT: u8 = 3;
 }
 
+/// The use of an event that an [`EventUse`] stands for.
+pub mod event {
+    /// A stream records the event.
+    pub const RECORD: u8 = 1;
+    /// A stream waits for the event.
+    pub const WAIT: u8 = 2;
+}
+
+/// The quantity of a [`Sample`], with the meaning of its values.
+pub mod sample {
+    /// The clock of the multiprocessors and the clock of the memory in MHz, and the reasons why
+    /// clocks are low: the bits of `CUpti_EnvironmentClocksThrottleReason`.
+    pub const CLOCKS: u8 = 1;
+    /// The temperature in degrees Celsius.
+    pub const TEMPERATURE: u8 = 2;
+    /// The power and its limit in milliwatts.
+    pub const POWER: u8 = 3;
+    /// The speed of the fan in percent.
+    pub const FAN: u8 = 4;
+}
+
 /// An activity with the fields of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
@@ -101,6 +133,9 @@ pub struct Row {
     pub correlation: u32,
     /// The number of the name of the activity, or [`NO_NAME`].
     pub name: u32,
+    /// The number of the node of a graph that an operation is a run of, plus 1. 0 for an operation
+    /// outside of graphs.
+    pub node: u32,
     /// The number of bytes that were copied or filled.
     pub bytes: u64,
     /// The start of the activity in nanoseconds, on the clock of the trace.
@@ -133,6 +168,47 @@ pub struct Allocated {
     pub bytes: u64,
     /// The time of the allocation or free in nanoseconds, on the clock of the trace.
     pub at: u64,
+}
+
+/// A use of a CUDA event by a stream, with the fields of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventUse {
+    /// One of the constants in [`event`].
+    pub what: u8,
+    /// The context of the stream.
+    pub context: u32,
+    /// The number of the stream.
+    pub stream: u32,
+    /// The correlation number, which the use shares with its call.
+    pub correlation: u32,
+    /// The number of the event.
+    pub event: u32,
+    /// A number that the waits for a record of an event share with this record, or [`NO_SYNC`].
+    pub sync: u64,
+    /// The start of a wait's call in nanoseconds, on the clock of the trace. 0 for a record.
+    pub at: u64,
+}
+
+/// A node of a CUDA graph that was instantiated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct GraphNode {
+    /// The number of the graph; 0 for an operation outside of graphs.
+    pub graph: u32,
+    /// The number of the node; 0 for a launch of a graph that is recorded as a whole.
+    pub node: u64,
+}
+
+/// A sample of the environment of a device, with the fields of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// One of the constants in [`sample`].
+    pub what: u8,
+    /// The number of the device.
+    pub device: u32,
+    /// The time of the sample in nanoseconds, on the clock of the trace.
+    pub at: u64,
+    /// The values. Unused values are 0.
+    pub values: [u32; 3],
 }
 
 /// The totals of a trace.
@@ -232,7 +308,7 @@ pub fn stream(out: &mut Vec<u8>, context: u32, stream: u32, class: u32) {
 pub fn activity(out: &mut Vec<u8>, row: &Row) {
     start(out, ACTIVITY.0, ACTIVITY.1);
     out.extend(row.kind);
-    out.extend([0; 4]);
+    out.extend(row.node.to_le_bytes());
     let Row { device, context, stream, thread, correlation, name, .. } = *row;
     for word in [device, context, stream, thread, correlation, name] {
         out.extend(word.to_le_bytes());
@@ -252,6 +328,38 @@ pub fn allocation(out: &mut Vec<u8>, one: &Allocated) {
     for long in [one.address, one.bytes, one.at] {
         out.extend(long.to_le_bytes());
     }
+}
+
+/// Appends a use of an event.
+pub fn event_use(out: &mut Vec<u8>, one: &EventUse) {
+    start(out, EVENT.0, EVENT.1);
+    out.extend([one.what, 0, 0, 0]);
+    for word in [one.context, one.stream, one.correlation, one.event] {
+        out.extend(word.to_le_bytes());
+    }
+    for long in [one.sync, one.at] {
+        out.extend(long.to_le_bytes());
+    }
+}
+
+/// Appends the node with the number `id`. The nodes of a file have consecutive numbers, starting
+/// with 0.
+pub fn node(out: &mut Vec<u8>, id: u32, node: GraphNode) {
+    start(out, NODE.0, NODE.1);
+    out.extend(id.to_le_bytes());
+    out.extend(node.graph.to_le_bytes());
+    out.extend(node.node.to_le_bytes());
+}
+
+/// Appends a sample of the environment.
+pub fn sample(out: &mut Vec<u8>, one: &Sample) {
+    start(out, SAMPLE.0, SAMPLE.1);
+    out.extend([one.what, 0, 0, 0]);
+    let [first, second, third] = one.values;
+    for word in [one.device, first, second, third, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(one.at.to_le_bytes());
 }
 
 /// Appends the reason why the process, or a part of it, was not traced.

@@ -4,15 +4,26 @@
 //! `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. A C
 //! compiler computed the offsets of the fields from the headers of CUDA 12.0, 12.4, 13.0 and 13.4.
 //! The offsets are the same in all four versions. So records are read by offset, never as a struct
-//! of one version, and never beyond the end of the shortest version. A CUPTI library with a version
+//! of one version, and never beyond the end of the shortest version. The exceptions are fields that
+//! came later, which are read only in versions that have them. A CUPTI library with a version
 //! outside of [`VERSIONS`] is not used. In its records, a field that is used as a pointer might
 //! have another offset.
 
 use crate::api::Api;
-use crate::file::{Allocated, NO_NAME, Row, kind, mark};
+use crate::file::{
+    Allocated, EventUse, GraphNode, NO_NAME, NO_SYNC, Row, Sample, event, kind, mark, sample,
+};
 
 /// The values of `CUPTI_API_VERSION` from CUDA 12.0 to CUDA 13.4, whose headers were compared.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
+
+/// The first `CUPTI_API_VERSION` whose records of events and of waits have `cudaEventSyncId`: CUDA
+/// 12.8.
+const SYNC_IDS_SINCE: u32 = 26;
+
+/// The first `CUPTI_API_VERSION` of a compared header whose records of graphs have the device of
+/// their end: CUDA 12.4.
+const END_DEVICES_SINCE: u32 = 22;
 
 /// Values of `CUpti_ActivityKind`: the kinds of records that are read.
 pub mod kinds {
@@ -35,8 +46,12 @@ pub mod kinds {
     pub const MARKER: u32 = 12;
     /// Overhead.
     pub const OVERHEAD: u32 = 17;
+    /// Samples of clocks, temperature, power and fan.
+    pub const ENVIRONMENT: u32 = 20;
     /// Copies between devices.
     pub const MEMCPY2: u32 = 22;
+    /// Records of events in streams.
+    pub const CUDA_EVENT: u32 = 36;
     /// Streams.
     pub const STREAM: u32 = 37;
     /// Waits.
@@ -45,6 +60,8 @@ pub mod kinds {
     pub const EXTERNAL_CORRELATION: u32 = 39;
     /// Allocations and frees.
     pub const MEMORY2: u32 = 49;
+    /// Launches of graphs as a whole. If they are collected, the nodes of graphs have no records.
+    pub const GRAPH_TRACE: u32 = 51;
 
     /// The kinds of records for a trace of a program's own operations, each with a name for
     /// messages.
@@ -57,8 +74,9 @@ pub mod kinds {
         (DRIVER, "driver calls"),
     ];
 
-    /// The kinds of records for a trace of a foreign program, each with a name for messages.
-    pub const ALL: [(u32, &str); 12] = [
+    /// The kinds of records that every trace of a foreign program has, each with a name for
+    /// messages. The user chooses further kinds ([`CHOICES`](crate::choice::CHOICES)).
+    pub const ALWAYS: [(u32, &str); 10] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
         (CONCURRENT_KERNEL, "kernels"),
@@ -69,18 +87,26 @@ pub mod kinds {
         (RUNTIME, "runtime calls"),
         (DRIVER, "driver calls"),
         (OVERHEAD, "overhead"),
-        (MEMORY2, "allocations"),
-        (MARKER, "named ranges"),
     ];
 }
 
 /// The content of a record. The name of a kernel or of a called function is not looked up yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
-    /// An activity that has no name.
+    /// An activity of the host that has no name.
     Plain(Row),
-    /// A kernel, and the address of its name in memory.
-    Kernel(Row, u64),
+    /// A copy or a fill, and its node if a graph made it.
+    Transfer(Row, GraphNode),
+    /// A kernel, the address of its name in memory, and its node if a graph launched it.
+    Kernel(Row, u64, GraphNode),
+    /// A launch of a graph that is recorded as a whole, and the number of the graph.
+    Graph(Row, u32),
+    /// A stream's wait for an event.
+    StreamWait(Row, EventUse),
+    /// A record of an event: `CUpti_ActivityCudaEvent`, or a later version of this struct.
+    Event(EventUse),
+    /// A sample of the environment of a device.
+    Sample(Sample),
     /// A call, the API of the called function, and the number of this function.
     Call(Row, Api, u32),
     /// The start or the end of a named range, or a named moment: `CUpti_ActivityMarker2`.
@@ -169,37 +195,53 @@ impl Fields<'_> {
             ..self.timed(kind, times)?
         })
     }
+
+    /// The node of an operation, from the offsets of the numbers of the node and of its graph.
+    fn node(self, node: usize, graph: usize) -> Option<GraphNode> {
+        Some(GraphNode { graph: self.word(graph)?, node: self.long(node)? })
+    }
+
+    /// The number that a wait shares with the record of its event. CUPTI of a version without these
+    /// numbers has records that end before them. `CUPTI_SYNCHRONIZATION_INVALID_VALUE` and 0 stand
+    /// for no number.
+    fn sync(self, at: usize, version: u32) -> Option<u64> {
+        const INVALID: u64 = 0xffff_ffff;
+        if version < SYNC_IDS_SINCE {
+            return Some(NO_SYNC);
+        }
+        self.long(at).map(|sync| if matches!(sync, 0 | INVALID) { NO_SYNC } else { sync })
+    }
 }
 
-/// Reads the record at the start of `bytes`. Other records may follow it. `None` if the record is
-/// incomplete, or if this library does not read its kind.
+/// Reads the record at the start of `bytes`, which CUPTI of this `version` made. Other records may
+/// follow it. `None` if the record is incomplete, or if this library does not read its kind.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Option<Record> {
+pub fn read(bytes: &[u8], version: u32) -> Option<Record> {
     let fields = Fields(bytes);
     match fields.word(0)? {
         kinds::CONCURRENT_KERNEL | kinds::KERNEL => {
             let row = fields.operation([kind::KERNEL, 0, 0, 0], [16, 24], 40, 92)?;
-            Some(Record::Kernel(row, fields.long(104)?))
+            Some(Record::Kernel(row, fields.long(104)?, fields.node(144, 156)?))
         }
-        kinds::MEMCPY => copy(fields, 44).map(Record::Plain),
-        kinds::MEMCPY2 => copy(fields, 60).map(Record::Plain),
+        kinds::MEMCPY => copy(fields, 44),
+        kinds::MEMCPY2 => copy(fields, 60),
         kinds::MEMSET => {
             let row = fields.operation([kind::FILL, 0, 0, 0], [16, 24], 32, 44)?;
-            Some(Record::Plain(Row { bytes: fields.long(8)?, ..row }))
+            let row = Row { bytes: fields.long(8)?, ..row };
+            Some(Record::Transfer(row, fields.node(60, 68)?))
         }
-        kinds::SYNCHRONIZATION => {
-            // The values 1 to 4 of `CUpti_ActivitySynchronizationType`: synchronization with an
-            // event, a stream's wait for an event, synchronization with a stream, synchronization
-            // with a context.
-            let of = u8::try_from(fields.word(4)?).ok().filter(|of| *of <= 4).unwrap_or(0);
-            let row = fields.timed([kind::SYNC, of, 0, 0], [8, 16])?;
-            Some(Record::Plain(Row {
-                correlation: fields.word(24)?,
-                context: fields.word(28)?,
-                stream: fields.word(32)?,
-                ..row
-            }))
-        }
+        kinds::GRAPH_TRACE => graph(fields, version),
+        kinds::CUDA_EVENT => Some(Record::Event(EventUse {
+            what: event::RECORD,
+            correlation: fields.word(4)?,
+            context: fields.word(8)?,
+            stream: fields.word(12)?,
+            event: fields.word(16)?,
+            sync: fields.sync(48, version)?,
+            at: 0,
+        })),
+        kinds::ENVIRONMENT => environment(fields),
+        kinds::SYNCHRONIZATION => wait(fields, version),
         call @ (kinds::RUNTIME | kinds::DRIVER) => {
             let (api, code) =
                 if call == kinds::RUNTIME { (Api::Runtime, 0) } else { (Api::Driver, 1) };
@@ -243,9 +285,66 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
     }
 }
 
+/// Reads a wait of the host or of a stream.
+fn wait(fields: Fields<'_>, version: u32) -> Option<Record> {
+    /// A stream's wait for an event.
+    const STREAM_WAIT: u8 = 2;
+    // The values 1 to 4 of `CUpti_ActivitySynchronizationType`: synchronization with an event, a
+    // stream's wait for an event, synchronization with a stream, synchronization with a context.
+    let of = u8::try_from(fields.word(4)?).ok().filter(|of| *of <= 4).unwrap_or(0);
+    let row = fields.timed([kind::SYNC, of, 0, 0], [8, 16])?;
+    let row = Row {
+        correlation: fields.word(24)?,
+        context: fields.word(28)?,
+        stream: fields.word(32)?,
+        ..row
+    };
+    if of != STREAM_WAIT {
+        return Some(Record::Plain(row));
+    }
+    let of_event = EventUse {
+        what: event::WAIT,
+        context: row.context,
+        stream: row.stream,
+        correlation: row.correlation,
+        event: fields.word(36)?,
+        sync: fields.sync(40, version)?,
+        at: row.begin,
+    };
+    Some(Record::StreamWait(row, of_event))
+}
+
+/// Reads a launch of a graph as a whole. A graph that begins on the host counts for the device and
+/// the context of its end.
+fn graph(fields: Fields<'_>, version: u32) -> Option<Record> {
+    /// The number of a device or a context that stands for the host.
+    const HOST: u32 = i32::MAX.cast_unsigned();
+    let row = fields.timed([kind::KERNEL, 0, 0, 0], [8, 16])?;
+    let (mut device, mut context) = (fields.word(24)?, fields.word(32)?);
+    if device == HOST && version >= END_DEVICES_SINCE {
+        (device, context) = (fields.word(48)?, fields.word(52)?);
+    }
+    let row =
+        Row { device, context, stream: fields.word(36)?, correlation: fields.word(4)?, ..row };
+    (device != HOST).then_some(Record::Graph(row, fields.word(28)?))
+}
+
+/// Reads a sample of the environment. The values of `CUpti_ActivityEnvironmentKind` are the ones of
+/// [`sample`].
+fn environment(fields: Fields<'_>) -> Option<Record> {
+    let what = u8::try_from(fields.word(16)?).ok()?;
+    let values = match what {
+        sample::CLOCKS => [fields.word(20)?, fields.word(24)?, fields.word(36)?],
+        sample::POWER => [fields.word(20)?, fields.word(24)?, 0],
+        sample::TEMPERATURE | sample::FAN => [fields.word(20)?, 0, 0],
+        _ => return None,
+    };
+    Some(Record::Sample(Sample { what, device: fields.word(4)?, at: fields.long(8)?, values }))
+}
+
 /// Reads a copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, but
-/// the correlation number has different offsets.
-fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
+/// the correlation number and the graph have different offsets.
+fn copy(fields: Fields<'_>, correlation: usize) -> Option<Record> {
     let direction = match fields.byte(4)? {
         1 | 3 => 1,
         2 | 4 => 2,
@@ -256,7 +355,8 @@ fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     };
     let kind = [kind::COPY, direction, memory(fields.byte(5)?), memory(fields.byte(6)?)];
     let row = fields.operation(kind, [16, 24], 32, correlation)?;
-    Some(Row { bytes: fields.long(8)?, ..row })
+    let node = fields.node(correlation + 16, correlation + 24)?;
+    Some(Record::Transfer(Row { bytes: fields.long(8)?, ..row }, node))
 }
 
 /// A mark. `CUpti_ActivityFlag` states its part of a range: 1 for a moment, 2 for the start of a

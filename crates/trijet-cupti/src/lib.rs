@@ -4,7 +4,8 @@
 //! - [`api`], [`buffers`] and [`layout`] call CUPTI, lend CUPTI memory for records, and read the
 //!   records by offset.
 //! - [`file`](mod@file) writes the trace file of a process. `trijet::trace::process_file` reads it.
-//! - [`recorder`] traces the process that it runs in, for `trijet trace`.
+//! - [`recorder`] traces the process that it runs in, for `trijet trace`, with the records that
+//!   [`choice`] names.
 //! - [`call_file`] writes the call file of a process, and [`calls`] records the calls of the driver
 //!   in the process that it runs in, for `trijet check`.
 //! - [`stream_key`] tells which stream a handle stands for.
@@ -18,6 +19,7 @@ pub mod api;
 pub mod buffers;
 pub mod call_file;
 pub mod calls;
+pub mod choice;
 pub mod disk;
 #[cfg(injected)]
 mod entry;

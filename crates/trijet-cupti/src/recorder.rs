@@ -39,6 +39,7 @@ pub use parts::{pause, resume};
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxExport};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
+use crate::choice;
 use crate::disk::{Disk, EXTENSION, Stop};
 use crate::file;
 use crate::layout::{self, kinds};
@@ -83,6 +84,8 @@ struct Recorder {
     changed: Condvar,
     /// The blocks of the contexts and streams of earlier recordings, which CUPTI reports once.
     lasting: Mutex<Vec<u8>>,
+    /// The kinds of records that are collected: the bit of each kind is set.
+    enabled: AtomicU64,
     /// The time spent in the code of the recorder, in nanoseconds.
     own_time: AtomicU64,
     /// Whether CUPTI has accepted the recorder.
@@ -204,6 +207,7 @@ impl Recorder {
             }),
             changed: Condvar::new(),
             lasting: Mutex::default(),
+            enabled: AtomicU64::new(0),
             own_time: AtomicU64::new(0),
             is_subscribed: AtomicBool::new(false),
         }
@@ -239,7 +243,6 @@ impl Recorder {
         self.number_threads();
         self.enable(words);
         self.leave_out_questions();
-        named_ranges::begin(&self.api);
         if own {
             file::note(
                 words,
@@ -262,13 +265,29 @@ impl Recorder {
         }
     }
 
-    /// Makes CUPTI collect every kind of record. The callbacks for buffers are registered before.
+    /// Makes CUPTI collect the kinds of records that every trace has, and the chosen ones. The
+    /// callbacks for buffers are registered before.
     fn enable(&self, words: &mut Vec<u8>) {
-        for (kind, what) in kinds::ALL {
+        let value = choice::value();
+        let chosen = choice::chosen(value.as_deref()).map(|one| (one.kind, one.name));
+        let mut enabled = 0;
+        for (kind, what) in kinds::ALWAYS.into_iter().chain(chosen) {
             // SAFETY: the call takes the number of a kind, and CUPTI refuses an unknown number.
             // CUPTI then asks for buffers through the callbacks that `begin` has registered. This
             // does not hold without the registration.
-            accepted(words, what, self.api.enable.map(|call| unsafe { call(kind) }));
+            if accepted(words, what, self.api.enable.map(|call| unsafe { call(kind) })) {
+                enabled |= 1 << kind;
+            }
+        }
+        self.enabled.store(enabled, Ordering::Relaxed);
+        if enabled & 1 << kinds::MARKER != 0 {
+            named_ranges::begin(&self.api);
+        }
+        if let Some(note) = choice::left_out(value.as_deref()) {
+            file::note(words, &note);
+        }
+        if enabled & 1 << kinds::GRAPH_TRACE != 0 {
+            file::note(words, "launches of graphs were recorded as a whole, without their nodes");
         }
     }
 
@@ -397,6 +416,7 @@ impl Recorder {
     fn write_full(&self, sink: &mut Sink) -> Result<(), Stop> {
         let mut disk = self.disk();
         let Some(disk) = disk.as_mut() else { return Err(Stop::Lost) };
+        let version = self.api.version_number();
         loop {
             // `while let` would hold the lock of `handed` during its body, and a callback would
             // have to wait for the lock.
@@ -405,7 +425,7 @@ impl Recorder {
                 if sink.is_full() {
                     sink.totals.unknown += 1;
                 } else {
-                    sink.take(layout::read(bytes), &self.api);
+                    sink.take(layout::read(bytes, version), &self.api);
                 }
             });
             self.buffers.keep(buffer);
@@ -488,7 +508,8 @@ impl Recorder {
 
     /// Ends CUPTI's collection of records. The program then continues as if it were not traced.
     fn disable(&self) {
-        for (kind, _) in kinds::ALL {
+        let enabled = self.enabled.swap(0, Ordering::Relaxed);
+        for kind in (0..u64::BITS).filter(|kind| enabled & 1 << kind != 0) {
             if let Some(call) = self.api.disable {
                 // SAFETY: the call takes the number of a kind. CUPTI returns the buffers that it
                 // still has later, and the recorder exists until the process ends.

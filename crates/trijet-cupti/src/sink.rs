@@ -2,7 +2,9 @@
 //! continues, and the record is counted in [`Totals::unknown`].
 
 use crate::api::{Api, CuptiApi};
-use crate::file::{self, ACTIVITIES_MAX, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
+use crate::file::{
+    self, ACTIVITIES_MAX, GraphNode, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NODES_MAX, Row, Totals,
+};
 use crate::layout::Record;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char};
@@ -70,6 +72,8 @@ impl Texts for CuptiApi {
 pub(crate) struct Sink {
     pub(crate) staged: Vec<u8>,
     names: HashMap<Box<[u8]>, u32>,
+    /// For each node of a graph, its number.
+    nodes: HashMap<GraphNode, u32>,
     /// For each function that was looked up, the number of its name.
     functions: HashMap<(Api, u32), u32>,
     /// The threads whose names were looked up.
@@ -77,8 +81,9 @@ pub(crate) struct Sink {
     pub(crate) totals: Totals,
     /// The number of activities in the staged blocks.
     staged_activities: u64,
-    /// The number of staged allocations and frees since the start of the trace.
-    pub(crate) allocations: u64,
+    /// The number of staged allocations, frees, uses of events and samples since the start of the
+    /// trace. They count towards [`ACTIVITIES_MAX`], but not as activities in the totals.
+    pub(crate) others: u64,
     /// The blocks of all contexts and streams so far. CUPTI reports each once, and the next trace
     /// file of the process needs them too.
     pub(crate) lasting: Vec<u8>,
@@ -91,19 +96,20 @@ impl Sink {
         Self { staged: lasting.clone(), lasting, ..Self::default() }
     }
 
-    /// Reserves memory for the blocks of one name and one record. Returns `false` if there is no
-    /// memory.
+    /// Reserves memory for the blocks of one record: its name, its node and its activity. Returns
+    /// `false` if there is no memory.
     fn has_room(&mut self) -> bool {
-        self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
+        self.staged.try_reserve(3 * BLOCK_BYTES_MAX).is_ok()
             && self.lasting.try_reserve(LASTING_BYTES).is_ok()
             && self.names.try_reserve(1).is_ok()
+            && self.nodes.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
             && self.threads.try_reserve(1).is_ok()
     }
 
-    /// Whether the file has the maximum number of activities, allocations and frees.
+    /// Whether the file has the maximum number of activities and other records.
     pub(crate) fn is_full(&self) -> bool {
-        self.totals.activities + self.allocations >= ACTIVITIES_MAX
+        self.totals.activities + self.others >= ACTIVITIES_MAX
     }
 
     /// Removes the staged blocks after they were written to the file.
@@ -142,14 +148,30 @@ impl Sink {
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
-                // Allocations count towards `ACTIVITIES_MAX`, but are not counted as activities in
-                // the totals.
-                self.allocations += 1;
+                self.others += 1;
                 return file::allocation(out, &one);
             }
+            Some(Record::Event(one)) => {
+                self.others += 1;
+                return file::event_use(out, &one);
+            }
+            Some(Record::Sample(one)) => {
+                self.others += 1;
+                return file::sample(out, &one);
+            }
+            Some(Record::StreamWait(row, one)) => {
+                self.others += 1;
+                file::event_use(out, &one);
+                row
+            }
             Some(Record::Plain(row)) => row,
-            Some(Record::Kernel(row, address)) => {
-                Row { name: self.named(texts.text(address)), ..row }
+            Some(Record::Transfer(row, node)) => Row { node: self.node(node), ..row },
+            Some(Record::Kernel(row, address, node)) => {
+                Row { name: self.named(texts.text(address)), node: self.node(node), ..row }
+            }
+            Some(Record::Graph(row, graph)) => {
+                let name = self.named(format!("CUDA graph {graph}").as_bytes());
+                Row { name, node: self.node(GraphNode { graph, node: 0 }), ..row }
             }
             Some(Record::Mark { row, name, domain }) => {
                 Row { name: self.named_range(texts.text(name), texts.text(domain)), ..row }
@@ -203,6 +225,22 @@ impl Sink {
         self.named(&both)
     }
 
+    /// The number of a node, plus 1. The first call for a node stages the node. 0 for an operation
+    /// outside of graphs, and if the maximum number of nodes is reached.
+    fn node(&mut self, node: GraphNode) -> u32 {
+        if node == GraphNode::default() {
+            return 0;
+        }
+        if let Some(&id) = self.nodes.get(&node) {
+            return id + 1;
+        }
+        let id = u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < NODES_MAX);
+        let Some(id) = id else { return 0 };
+        file::node(&mut self.staged, id, node);
+        self.nodes.insert(node, id);
+        id + 1
+    }
+
     /// The number of a text. The first call for a text stages the text. If there is no memory or
     /// the maximum number of names is reached, the text gets no number.
     fn named(&mut self, text: &[u8]) -> u32 {
@@ -225,6 +263,8 @@ mod tests {
     use super::*;
     use crate::file::kind;
     use std::cell::Cell;
+
+    const NO_NODE: GraphNode = GraphNode { graph: 0, node: 0 };
 
     /// Names for tests. The cell counts how often a function was looked up.
     struct Numbers(Cell<u32>);
@@ -265,10 +305,10 @@ mod tests {
     fn a_name_is_written_once_and_looked_up_once() {
         let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
         for _ in 0..3 {
-            sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &texts);
+            sink.take(Some(Record::Kernel(row(kind::KERNEL), 1, NO_NODE)), &texts);
             sink.take(Some(Record::Call(row(kind::CALL), Api::Runtime, 211)), &texts);
             sink.take(Some(Record::Call(row(kind::CALL), Api::Runtime, 9999)), &texts);
-            sink.take(Some(Record::Kernel(row(kind::KERNEL), 2)), &texts);
+            sink.take(Some(Record::Kernel(row(kind::KERNEL), 2, NO_NODE)), &texts);
         }
         sink.take(None, &texts);
         let blocks = blocks(&sink.staged);
@@ -288,6 +328,27 @@ mod tests {
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
     }
 
+    /// The activity refers to the block of its node, which comes first.
+    #[test]
+    fn a_node_of_a_graph_is_written_once() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        let [first, second] = [5, 6].map(|node| GraphNode { graph: 3, node });
+        for node in [first, NO_NODE, second, first] {
+            sink.take(Some(Record::Transfer(row(kind::FILL), node)), &texts);
+        }
+        sink.take(Some(Record::Graph(row(kind::KERNEL), 3)), &texts);
+        let blocks = blocks(&sink.staged);
+        let nodes = blocks.iter().filter(|block| block.0 == file::NODE.0).count();
+        let numbers = blocks
+            .iter()
+            .filter(|block| block.0 == file::ACTIVITY.0)
+            .map(|block| u32::from_le_bytes(block.1[4..8].try_into().unwrap()));
+        assert_eq!((nodes, numbers.collect::<Vec<_>>()), (3, vec![1, 0, 2, 1, 3]));
+        assert_eq!(blocks[0].0, file::NODE.0, "before its first activity");
+        let name = blocks.iter().find(|block| block.0 == file::NAME).unwrap();
+        assert_eq!(name.1[4..], *b"CUDA graph 3");
+    }
+
     /// A thread that has ended has no name. Operations have no thread.
     #[test]
     fn the_name_of_a_thread_is_written_once() {
@@ -304,8 +365,15 @@ mod tests {
     /// The recorder once compared the activities alone with the maximum, and went on without taking
     /// records.
     #[test]
-    fn allocations_fill_a_file_too() {
-        let mut sink = Sink { allocations: 1, ..Sink::default() };
+    fn allocations_events_and_samples_fill_a_file_too() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        sink.take(Some(Record::Allocation(file::Allocated::default())), &texts);
+        sink.take(Some(Record::Event(file::EventUse::default())), &texts);
+        sink.take(Some(Record::Sample(file::Sample::default())), &texts);
+        let of_event = file::EventUse::default();
+        sink.take(Some(Record::StreamWait(row(kind::SYNC), of_event)), &texts);
+        assert_eq!((sink.others, sink.totals.activities), (4, 1));
+        let mut sink = Sink { others: 1, ..Sink::default() };
         sink.totals.activities = ACTIVITIES_MAX - 2;
         assert!(!sink.is_full());
         sink.totals.activities += 1;
@@ -366,7 +434,7 @@ mod tests {
     fn another_file_of_the_process_begins_with_its_contexts_and_streams() {
         let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
         sink.take(Some(Record::Context { context: 1, device: 0, null_stream: 7 }), &texts);
-        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &texts);
+        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1, NO_NODE)), &texts);
         sink.take(Some(Record::Stream { context: 1, stream: 8, class: 2 }), &texts);
         let next = Sink::continued(sink.lasting);
         let tags: Vec<u8> = blocks(&next.staged).into_iter().map(|(tag, _)| tag).collect();
@@ -389,7 +457,7 @@ mod tests {
                 0
             }
         }
-        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &Long);
+        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1, NO_NODE)), &Long);
         let blocks = blocks(&sink.staged);
         assert_eq!((blocks.len(), blocks[0].1.len()), (2, 4 + NAME_BYTES_MAX));
     }

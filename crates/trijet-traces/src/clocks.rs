@@ -111,6 +111,8 @@ fn shift(trace: &mut ProcessTrace, by: i64) {
         (one.begin, one.end) = (moved(begin), moved(end));
     }
     trace.allocations.iter_mut().for_each(|one| one.at = moved(one.at));
+    trace.events.iter_mut().for_each(|one| one.at = moved(one.at));
+    trace.samples.iter_mut().for_each(|one| one.at = moved(one.at));
     if let Some(end) = &mut trace.end {
         end.at = moved(end.at);
     }
@@ -134,6 +136,7 @@ mod tests {
             stream: 7,
             thread: 0,
             correlation: 0,
+            node: None,
         };
         vec![ProcessTrace {
             began: Nanos(ends[0] - 40),

@@ -38,6 +38,28 @@ The exit status is the status of the program. It is 128 plus the signal number i
 the program, 127 if the program was not found, and 126 if it could not be started. If the program \
 succeeded but nothing was traced, or a condition of --fail-if holds, the exit status is 1.";
 
+/// The records of a trace beside operations and calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Recorded {
+    /// Named ranges (NVTX).
+    Ranges,
+    /// Records of events, and waits for them.
+    Events,
+    /// Allocations and frees.
+    Memory,
+    /// Clocks, temperature and power of the GPU.
+    Environment,
+}
+
+/// The records of CUDA graphs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphRecords {
+    /// A record of each operation.
+    Nodes,
+    /// A record of each launch.
+    Launch,
+}
+
 /// The options of `trijet trace`.
 #[derive(Debug, Args)]
 #[command(after_long_help = TRACE_HELP)]
@@ -57,6 +79,21 @@ pub(crate) struct TraceOptions {
     /// device of each process has a separate trace in the file.
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
+    /// Record these beside operations and calls: ranges (NVTX), events (which streams wait for each
+    /// other), memory (allocations) and environment (clocks, temperature and power of the GPU).
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "read",
+        default_values_t = [Recorded::Ranges, Recorded::Events, Recorded::Memory]
+    )]
+    pub(crate) record: Vec<Recorded>,
+    /// Record each node of a CUDA graph, or each launch of a graph as a whole, which costs the
+    /// program less.
+    #[arg(long, value_enum, conflicts_with = "read", default_value_t = GraphRecords::Nodes)]
+    pub(crate) graphs: GraphRecords,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
     /// Compute the figures and remarks from the whole run. By default they come from the steps:
@@ -85,6 +122,24 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
+    /// The chosen records, for the variable [`RECORD`](trijet_cupti::choice::RECORD).
+    pub(crate) fn recorded(&self) -> String {
+        let word = |one: &Recorded| match one {
+            Recorded::Ranges => "ranges",
+            Recorded::Events => "events",
+            Recorded::Memory => "memory",
+            Recorded::Environment => "environment",
+        };
+        let graphs = (self.graphs == GraphRecords::Launch).then_some("graphs");
+        self.record.iter().map(word).chain(graphs).collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns an error text if the allocations that are to be saved are not recorded.
+    pub(super) fn wrong_records(&self) -> Option<String> {
+        let is_missing = self.memory.is_some() && !self.record.contains(&Recorded::Memory);
+        is_missing.then(|| "--memory saves allocations: add memory to --record".to_owned())
+    }
+
     /// Returns an error text if the other options need another kind of output than its name states.
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;

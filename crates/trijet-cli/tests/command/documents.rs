@@ -22,6 +22,7 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     // These programs do not use CUDA, which is an error of a trace.
     ("trace -- python3 train.py", 1, "nothing was traced"),
     ("trace -o run.trijet", 1, "nothing was traced"),
+    ("trace --record", 1, "nothing was traced"),
     ("trace --memory train.csv", 1, "nothing was traced"),
     // The trace has one kernel, and no steps to compare.
     ("trace --read run.trijet --against", 1, ""),
@@ -160,6 +161,7 @@ fn prepared() -> Workdir {
         stream: 7,
         thread: 1,
         correlation: 0,
+        node: None,
     };
     process_file::activity(&mut trace, &kernel);
     workdir.file("run.trijet", &trace);

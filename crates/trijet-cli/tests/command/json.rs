@@ -8,7 +8,9 @@ use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 use std::path::Path;
 use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, End, NameId};
+use trijet::trace::activity::{
+    Activity, ActivityKind, End, EnvironmentSample, GraphNode, GraphNodeId, NameId, SampleOf,
+};
 use trijet::trace::process_file;
 
 fn stack(workdir: &Workdir) {
@@ -108,6 +110,7 @@ pub(crate) fn ranks() -> Vec<u8> {
                 stream,
                 thread: 1,
                 correlation: 0,
+                node: None,
             };
             process_file::activity(&mut file, &one);
         };
@@ -122,6 +125,42 @@ pub(crate) fn ranks() -> Vec<u8> {
         let at = Nanos(30_000_000);
         process_file::end(&mut file, &End { activities: count, at, ..End::default() });
     }
+    file
+}
+
+/// The trace of a launch of a graph on a device whose clock falls.
+fn with_a_graph_and_samples() -> Vec<u8> {
+    let at = |us: u64| Nanos((1000 + us) * 1000);
+    let mut file = Vec::new();
+    process_file::header(&mut file, 100, 130_001, at(0));
+    process_file::name(&mut file, NameId(0), b"gemm");
+    process_file::node(&mut file, GraphNodeId(0), &GraphNode { graph: 6, node: Some(1 << 32) });
+    let kernel = Activity {
+        kind: ActivityKind::Kernel,
+        begin: at(0),
+        end: at(300),
+        bytes: 0,
+        name: Some(NameId(0)),
+        device: 0,
+        context: 1,
+        stream: 7,
+        thread: 1,
+        correlation: 0,
+        node: Some(GraphNodeId(0)),
+    };
+    process_file::activity(&mut file, &kernel);
+    let clocks = |sm| SampleOf::Clocks { sm, memory: 2619, reasons: 4 };
+    let samples = [
+        (100, clocks(1980)),
+        (200, clocks(1500)),
+        (200, SampleOf::Temperature(60)),
+        (200, SampleOf::Power { power: 500_000, limit: 700_000 }),
+        (200, SampleOf::Fan(30)),
+    ];
+    for (us, of) in samples {
+        process_file::sample(&mut file, &EnvironmentSample { device: 0, at: at(us), of });
+    }
+    process_file::end(&mut file, &End { activities: 1, at: at(400), ..End::default() });
     file
 }
 
@@ -154,6 +193,8 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     workdir.file("named.trijet", &crate::trace::named());
     reader.document("trace", &workdir.trijet(&["trace", "--read", "named.trijet", "--json"]));
     reader.document("trace", &workdir.trijet(&["trace", "--read", "ranks.trijet", "--json"]));
+    workdir.file("graph.trijet", &with_a_graph_and_samples());
+    reader.document("trace", &workdir.trijet(&["trace", "--read", "graph.trijet", "--json"]));
     workdir.file("base.json", against::trace(1000, 800, "scale").as_bytes());
     workdir.file("slow.json", against::trace(1100, 900, "other").as_bytes());
     let compared = ["trace", "--read", "slow.json", "--json", "--against", "base.json"];

@@ -313,6 +313,7 @@ pub(crate) fn training() -> Vec<u8> {
             stream: 7,
             thread: 1,
             correlation: 0,
+            node: None,
         };
         process_file::activity(&mut file, &one);
         count += 1;
@@ -350,6 +351,7 @@ pub(crate) fn named() -> Vec<u8> {
             stream: 7,
             thread: 1,
             correlation,
+            node: None,
         };
         process_file::activity(&mut file, &one);
         count += 1;

@@ -11,6 +11,7 @@
 mod built;
 mod calling;
 mod checks;
+mod chosen;
 mod cuda;
 mod faults;
 mod graphs;

@@ -17,6 +17,12 @@ pub(crate) fn run(name: &str) {
         "plain" => used(records),
         "allocates" => allocates(records),
         "names-ranges" => names_ranges(records),
+        "uses-events" => reports("empty_cupti_emit_events", records),
+        "launches-graphs" => reports("empty_cupti_emit_graphs", records),
+        "heats-up" => {
+            reports("empty_cupti_emit_graphs", 1);
+            reports("empty_cupti_emit_environment", records);
+        }
         "close-descriptors" => close_descriptors(records),
         "no-descriptors" => limited(Resource::RLIMIT_NOFILE, 0, records),
         "no-memory" => no_memory(records),
@@ -64,9 +70,15 @@ fn emit(records: u64) {
 /// Allocates device memory `count` times, and frees it.
 fn allocates(count: u64) {
     used(2);
+    reports("empty_cupti_emit_memory", count);
+}
+
+/// Initialises CUDA, and makes the stand-in for CUPTI report records with this function.
+fn reports(function: &str, count: u64) {
+    initialise();
     let cupti = library("TRIJET_LIBCUPTI");
-    // SAFETY: the stand-in declares this signature.
-    let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_memory") }.unwrap();
+    // SAFETY: the stand-in declares this signature for all functions that report records.
+    let emit = unsafe { cupti.get::<extern "C" fn(u64)>(function.as_bytes()) }.unwrap();
     emit(count);
     std::mem::forget(cupti);
 }

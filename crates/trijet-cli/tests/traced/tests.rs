@@ -1,6 +1,7 @@
 //! Demands on every traced program: it behaves as if it were not traced, and its work on the GPU is
 //! in the trace.
 
+use crate::chosen;
 use crate::run::{Place, exists};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,6 +16,12 @@ pub(crate) const ALL: &[Test] = &[
     ("a_page_is_written_of_a_run_and_of_a_part_of_it", page),
     ("allocations_of_a_program_can_be_replayed", allocations),
     ("the_named_ranges_of_a_program_are_its_steps", named_ranges),
+    ("records_of_events_and_waits_for_them_are_matched", chosen::events),
+    ("an_older_cupti_numbers_no_waits", chosen::older_events),
+    ("the_nodes_of_a_graph_are_grouped_by_launch", chosen::nodes),
+    ("a_launch_of_a_graph_is_recorded_as_a_whole_by_choice", chosen::launches),
+    ("the_environment_is_recorded_by_choice", chosen::environment),
+    ("records_that_are_not_chosen_are_left_out_and_named", chosen::left_out),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
     ("a_program_without_descriptors_is_traced", no_descriptors),
     ("a_program_without_memory_goes_on_and_losses_are_counted", no_memory),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{bytes, is_kernel};
+use super::chosen::environment::DeviceEnvironment;
 use super::collectives::Communication;
 use super::engine::ProgramEngine;
 use super::findings::{self, Facts, Habit};
@@ -89,6 +90,8 @@ pub struct DeviceProfile {
     pub gains: Option<Gains>,
     /// The kernels, by descending total time.
     pub kernels: Vec<KernelTime>,
+    /// The environment of the device over the whole run. `None` if it was not recorded.
+    pub environment: Option<DeviceEnvironment>,
     /// The kernels that communicate.
     pub(super) communication: Communication,
 }
@@ -121,6 +124,7 @@ impl DeviceProfile {
             gains: None,
             idle,
             kernels: longest_kernels(operations, trace),
+            environment: DeviceEnvironment::of(trace, operations.device),
             communication,
         }
     }

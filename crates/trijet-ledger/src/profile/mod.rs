@@ -20,6 +20,7 @@
 
 mod activities;
 mod calls;
+mod chosen;
 mod collectives;
 mod device;
 mod engine;
@@ -45,6 +46,8 @@ mod verdict;
 mod waits;
 mod what_if;
 
+pub use chosen::environment::{ClockFall, ClockReason, DeviceEnvironment, ValueSpread};
+pub use chosen::graphs::{GraphTime, NodeTime};
 pub use collectives::Communicated;
 pub use device::{DeviceProfile, EngineTime, KernelStream, KernelTime};
 pub use engine::communicates;

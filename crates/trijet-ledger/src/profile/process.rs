@@ -3,6 +3,7 @@
 
 use super::activities::{Cover, is_timed, loads, overhead};
 use super::calls::ProgramCalls;
+use super::chosen::graphs::{self, GraphTime};
 use super::device::DeviceProfile;
 use super::engine::Communicating;
 use super::findings::{Facts, ProcessStreams};
@@ -55,6 +56,8 @@ pub struct ProcessProfile {
     pub span: Nanos,
     /// The named ranges with the most time on the host, by descending time, over the whole run.
     pub ranges: Vec<RangeTime>,
+    /// The graphs with the most time on a GPU, by descending time, over the whole run.
+    pub graphs: Vec<GraphTime>,
     /// The devices that executed anything.
     pub devices: Vec<DeviceProfile>,
     /// The graph of the run, until the gains are computed.
@@ -119,6 +122,7 @@ pub fn analyse(trace: &mut ProcessTrace, extent: FiguresOf) -> ProcessProfile {
         began: Nanos(life.start),
         span: Nanos(life.end - life.start),
         ranges: ranges.times(trace),
+        graphs: graphs::times(trace),
         devices: devices.into_iter().filter_map(of_device).collect(),
         model: RunModel::of(trace, &calls),
     }

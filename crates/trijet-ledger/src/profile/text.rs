@@ -1,6 +1,8 @@
 //! Profiles as text.
 #![forbid(unsafe_code)]
 
+use super::chosen::environment::DeviceEnvironment;
+use super::chosen::graphs::{GraphTime, NodeTime};
 use super::device::{DeviceProfile, KernelStream, LISTED_MAX};
 use super::findings::Habit;
 use super::laws::Contradiction;
@@ -15,7 +17,8 @@ use crate::base::units::Nanos;
 use crate::trace::{count, percent_of, rate};
 use std::fmt::{self, Display, Formatter};
 
-/// Maximum number of names of kernels that are listed for the ranks of a job.
+/// Maximum number of names of kernels that are listed for the ranks of a job, and of nodes that are
+/// listed for a graph.
 const NAMES_MAX: usize = 5;
 
 /// The profile of a program. The text ends with a line break.
@@ -106,6 +109,27 @@ impl ProcessProfile {
     }
 }
 
+impl ProcessProfile {
+    /// The table of graphs.
+    fn graphs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.graphs.is_empty() {
+            writeln!(f, "  CUDA graphs of the whole run, by time on a GPU:")?;
+            writeln!(
+                f,
+                "    {:>12}{:>12}{:>10}{:>7}",
+                "GPU busy", "one launch", "launches", "nodes"
+            )?;
+        }
+        for GraphTime { graph, launches, nodes, launch, busy, names } in &self.graphs {
+            writeln!(f, "    {busy:>12}{launch:>12}{launches:>10}{nodes:>7}  graph {graph}")?;
+            for NodeTime { name, nodes, total } in names.iter().take(NAMES_MAX) {
+                writeln!(f, "    {total:>12}{nodes:>29}    {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Display for ProcessProfile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", format!("process {} {}", self.process, cut(&self.command)).trim_end())?;
@@ -150,6 +174,7 @@ impl Display for ProcessProfile {
             let RangeTime { name, ranges, open, ran, .. } = range;
             writeln!(f, "    {open:>12}{ran:>12}{ranges:>10}  {name}")?;
         }
+        self.graphs(f)?;
         match self.tool {
             Some(tool) => writeln!(
                 f,
@@ -225,7 +250,8 @@ impl Display for DeviceProfile {
             )?;
         }
         self.findings.iter().try_for_each(|finding| write!(f, "{finding}"))?;
-        for sentence in self.gains.iter().flat_map(Gains::sentences) {
+        let environment = self.environment.iter().flat_map(DeviceEnvironment::sentences);
+        for sentence in self.gains.iter().flat_map(Gains::sentences).chain(environment) {
             line(f, 4, &sentence)?;
         }
         if !self.kernels.is_empty() {

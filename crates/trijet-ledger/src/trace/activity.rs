@@ -143,6 +143,11 @@ pub enum ActivityKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameId(pub u32);
 
+/// The node of a CUDA graph that an operation is a run of, as an index into
+/// [`ProcessTrace::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GraphNodeId(pub u32);
+
 /// One operation of the GPU, one call of the host, or one overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
@@ -168,6 +173,8 @@ pub struct Activity {
     /// A number that an operation shares with the call that enqueued it, and the end of a range
     /// with the start of the range.
     pub correlation: u32,
+    /// The node of a graph that launched the operation; `None` for an operation outside of graphs.
+    pub node: Option<GraphNodeId>,
 }
 
 impl Activity {
@@ -223,6 +230,80 @@ pub enum AllocationKind {
     Allocate,
     /// A free.
     Free,
+}
+
+/// A node of a CUDA graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GraphNode {
+    /// The number of the graph, as CUPTI numbers instantiated graphs.
+    pub graph: u32,
+    /// The number of the node; `None` for a launch of the graph that was recorded as a whole.
+    pub node: Option<u64>,
+}
+
+/// A use of a CUDA event by a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventUse {
+    /// The kind of the use.
+    pub what: EventUseKind,
+    /// The context of the stream.
+    pub context: u32,
+    /// The stream, as CUPTI numbers it.
+    pub stream: u32,
+    /// The number that the use shares with its call.
+    pub correlation: u32,
+    /// The number of the event. A program may record an event many times.
+    pub event: u32,
+    /// A number that the waits for a record of an event share with this record; `None` if CUPTI did
+    /// not report it.
+    pub sync: Option<u64>,
+    /// The start of a wait's call, on the clock of the trace; 0 for a record.
+    pub at: Nanos,
+}
+
+/// The kind of a use of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventUseKind {
+    /// A stream records the event.
+    Record,
+    /// A stream waits for the event.
+    Wait,
+}
+
+/// A sample of the environment of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnvironmentSample {
+    /// The number of the device.
+    pub device: u32,
+    /// The time of the sample, on the clock of the trace.
+    pub at: Nanos,
+    /// The measured values.
+    pub of: SampleOf,
+}
+
+/// The values of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleOf {
+    /// The clocks.
+    Clocks {
+        /// The clock of the multiprocessors in MHz.
+        sm: u32,
+        /// The clock of the memory in MHz.
+        memory: u32,
+        /// The reasons why clocks are low: the bits of `CUpti_EnvironmentClocksThrottleReason`.
+        reasons: u32,
+    },
+    /// The temperature in degrees Celsius.
+    Temperature(u32),
+    /// The power.
+    Power {
+        /// The power in milliwatts.
+        power: u32,
+        /// The power at which the device lowers its clocks, in milliwatts.
+        limit: u32,
+    },
+    /// The speed of the fan in percent.
+    Fan(u32),
 }
 
 /// A CUDA context of the program.
@@ -296,8 +377,14 @@ pub struct ProcessTrace {
     pub threads: BTreeMap<u32, String>,
     /// The activities, in any order.
     pub activities: Vec<Activity>,
+    /// The nodes of CUDA graphs, by [`GraphNodeId`].
+    pub nodes: Vec<GraphNode>,
     /// The allocations and frees, in any order.
     pub allocations: Vec<Allocation>,
+    /// The uses of events by streams, in any order.
+    pub events: Vec<EventUse>,
+    /// The samples of the environment, in any order.
+    pub samples: Vec<EnvironmentSample>,
     /// The number of activities that the reader left out because of its limit.
     pub left_out: u64,
     /// The reasons why the process, or a part of it, could not be traced.
@@ -314,6 +401,14 @@ impl ProcessTrace {
     pub fn name(&self, activity: &Activity) -> &str {
         let index = activity.name.and_then(|name| usize::try_from(name.0).ok());
         index.and_then(|index| self.names.get(index)).map_or("", String::as_str)
+    }
+
+    /// The node of a graph that an operation is a run of. `None` for an operation outside of
+    /// graphs.
+    #[must_use]
+    pub fn node(&self, operation: &Activity) -> Option<GraphNode> {
+        let index = usize::try_from(operation.node?.0).ok()?;
+        self.nodes.get(index).copied()
     }
 
     /// The name of a host thread. `None` if it is unknown.

@@ -16,7 +16,8 @@ mod write;
 pub use join::append_whole_blocks;
 pub use read::read;
 pub use write::{
-    activity, allocation, command, context, end, header, name, note, rank, stream, trouble,
+    activity, allocation, command, context, end, event_use, header, name, node, note, rank, sample,
+    stream, trouble,
 };
 
 #[cfg(test)]
@@ -27,7 +28,8 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-        MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+        EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
+        NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
     };
 
     use std::collections::BTreeMap;
@@ -67,8 +69,38 @@ mod tests {
         kinds
     }
 
+    /// A use of an event of each kind, and a different value in each field.
+    fn events() -> Vec<EventUse> {
+        let of = |what, n: u32, sync| EventUse {
+            what,
+            context: n,
+            stream: n + 10,
+            correlation: n + 20,
+            event: n + 30,
+            sync,
+            at: Nanos(u64::from(n) << 35),
+        };
+        vec![of(EventUseKind::Record, 1, Some(1 << 40)), of(EventUseKind::Wait, 2, None)]
+    }
+
+    /// A sample of each kind.
+    fn samples() -> Vec<EnvironmentSample> {
+        let values = [
+            SampleOf::Clocks { sm: 1980, memory: 2619, reasons: 4 },
+            SampleOf::Temperature(60),
+            SampleOf::Power { power: 512_000, limit: 700_000 },
+            SampleOf::Fan(30),
+        ];
+        let of = |(of, n): (SampleOf, u32)| EnvironmentSample {
+            device: n,
+            at: Nanos(u64::from(n) << 36),
+            of,
+        };
+        values.into_iter().zip(1u32..).map(of).collect()
+    }
+
     /// A trace with one activity of each kind, and a different value in each field.
-    fn sample() -> ProcessTrace {
+    fn trace() -> ProcessTrace {
         let activities = kinds().into_iter().zip(1u32..).map(|(kind, n)| Activity {
             kind,
             begin: Nanos(u64::from(n) << 33),
@@ -80,7 +112,10 @@ mod tests {
             stream: n + 200,
             thread: n + 300,
             correlation: u32::MAX - n,
+            node: (n % 3).checked_sub(1).map(GraphNodeId),
         });
+        let nodes =
+            [GraphNode { graph: 6, node: Some(1 << 34) }, GraphNode { graph: 7, node: None }];
         let classes = [
             None,
             Some(StreamClass::Legacy),
@@ -122,6 +157,9 @@ mod tests {
                     at: Nanos(u64::from(n)),
                 })
                 .collect(),
+            nodes: nodes.to_vec(),
+            events: events(),
+            samples: samples(),
             left_out: 0,
             end: Some(End {
                 activities: activities.len() as u64,
@@ -143,11 +181,16 @@ mod tests {
         for (text, id) in trace.names.iter().zip(0..) {
             name(&mut out, NameId(id), text.as_bytes());
         }
+        for (one, id) in trace.nodes.iter().zip(0..) {
+            node(&mut out, GraphNodeId(id), one);
+        }
         trace.contexts.iter().for_each(|info| context(&mut out, info));
         trace.streams.iter().for_each(|info| stream(&mut out, info));
         trace.threads.iter().for_each(|(number, name)| thread(&mut out, *number, name.as_bytes()));
         trace.activities.iter().for_each(|one| activity(&mut out, one));
         trace.allocations.iter().for_each(|one| allocation(&mut out, one));
+        trace.events.iter().for_each(|one| event_use(&mut out, one));
+        trace.samples.iter().for_each(|one| sample(&mut out, one));
         trace.troubles.iter().for_each(|text| trouble(&mut out, text));
         trace.notes.iter().for_each(|text| note(&mut out, text));
         if let Some(last) = &trace.end {
@@ -162,28 +205,38 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_back() {
-        let sample = sample();
-        let read = read(bytes_of(&sample).as_slice()).unwrap();
+        let whole = trace();
+        let read = read(bytes_of(&whole).as_slice()).unwrap();
         assert_eq!(read.len(), 1);
-        assert_eq!(format!("{:?}", read[0]), format!("{sample:?}"));
+        assert_eq!(format!("{:?}", read[0]), format!("{whole:?}"));
     }
 
     /// CUPTI sometimes returns such records. One such record must not make the reader refuse all
     /// others.
     #[test]
     fn a_record_with_impossible_times_is_read_as_it_is() {
-        let mut sample = sample();
-        for (one, (begin, end)) in sample.activities.iter_mut().zip([(9, 1), (0, 5), (0, 0)]) {
+        let mut whole = trace();
+        for (one, (begin, end)) in whole.activities.iter_mut().zip([(9, 1), (0, 5), (0, 0)]) {
             (one.begin, one.end) = (Nanos(begin), Nanos(end));
         }
-        let read = read(bytes_of(&sample).as_slice()).unwrap();
-        assert_eq!(read[0].activities, sample.activities);
+        let read = read(bytes_of(&whole).as_slice()).unwrap();
+        assert_eq!(read[0].activities, whole.activities);
+    }
+
+    /// A trace as versions before 7 have it: without nodes, events and samples.
+    fn without_graphs() -> ProcessTrace {
+        let mut older = trace();
+        older.nodes.clear();
+        older.events.clear();
+        older.samples.clear();
+        older.activities.iter_mut().for_each(|one| one.node = None);
+        older
     }
 
     /// Version 3 has no ranks and no names of threads.
     #[test]
     fn a_file_of_the_version_before_ranks_is_read() {
-        let older = ProcessTrace { rank: None, threads: BTreeMap::new(), ..sample() };
+        let older = ProcessTrace { rank: None, threads: BTreeMap::new(), ..without_graphs() };
         let mut bytes = bytes_of(&older);
         bytes[12] = 3;
         let read = read(bytes.as_slice()).unwrap();
@@ -192,10 +245,10 @@ mod tests {
 
     #[test]
     fn joined_files_are_several_traces() {
-        let mut other = sample();
+        let mut other = trace();
         other.process = 9;
         other.end = None;
-        let joined = [bytes_of(&other), bytes_of(&sample())].concat();
+        let joined = [bytes_of(&other), bytes_of(&trace())].concat();
         let read = read(joined.as_slice()).unwrap();
         let seen: Vec<_> = read.iter().map(|one| (one.process, one.end.is_some())).collect();
         assert_eq!(seen, [(9, false), (4711, true)]);
@@ -204,7 +257,7 @@ mod tests {
     /// A process may be killed at any moment, and a disk may be full at any byte.
     #[test]
     fn a_file_that_is_cut_is_read_up_to_its_last_whole_block() {
-        let bytes = bytes_of(&sample());
+        let bytes = bytes_of(&trace());
         let mut ends = vec![0];
         while let Some(&at) = ends.last().filter(|&&at| at < bytes.len()) {
             let length = u16::from_le_bytes([bytes[at + 2], bytes[at + 3]]);
@@ -221,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_file_that_contradicts_itself_is_refused_with_the_reason() {
-        let good = sample();
+        let good = trace();
         let mut none = Vec::new();
         activity(&mut none, &good.activities[0]);
         assert!(words(&none).contains("not a trace"));
@@ -233,6 +286,10 @@ mod tests {
         let mut unnamed = good.clone();
         unnamed.names.truncate(1);
         assert!(words(&bytes_of(&unnamed)).contains("has the name 2"));
+
+        let mut without_node = good.clone();
+        without_node.nodes.truncate(1);
+        assert!(words(&bytes_of(&without_node)).contains("has the node 2"));
 
         let mut late = bytes_of(&good);
         late.extend(none);
@@ -255,17 +312,22 @@ mod tests {
         header(&mut twice, 1, 1, Nanos(0));
         name(&mut twice, NameId(1), b"x");
         assert!(words(&twice).contains("the number 1, where 0"));
+
+        let mut skipped = Vec::new();
+        header(&mut skipped, 1, 1, Nanos(0));
+        node(&mut skipped, GraphNodeId(1), &GraphNode { graph: 1, node: None });
+        assert!(words(&skipped).contains("a node with the number 1, where 0"));
     }
 
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
-        let mut newer = bytes_of(&sample());
-        newer[12] = 7;
-        assert!(words(&newer).contains("version 7"));
+        let mut newer = bytes_of(&trace());
+        newer[12] = 8;
+        assert!(words(&newer).contains("version 8"));
         newer[12] = 2;
         assert!(words(&newer).contains("version 2"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));
-        let open = bytes_of(&ProcessTrace { end: None, ..sample() });
+        let open = bytes_of(&ProcessTrace { end: None, ..trace() });
         let mut unknown = open.clone();
         unknown.extend([99, 0, 0, 0]);
         assert!(words(&unknown).contains("kind 99"));
@@ -277,7 +339,7 @@ mod tests {
     /// No byte makes the reader panic, or return a trace that contradicts itself.
     #[test]
     fn a_damaged_file_is_read_or_refused() {
-        let bytes = bytes_of(&sample());
+        let bytes = bytes_of(&trace());
         let seed = 20;
         let mut draw = Prng::new(seed);
         for round in 0..3000 {
@@ -291,6 +353,7 @@ mod tests {
                     for trace in &read {
                         for one in &trace.activities {
                             assert!(one.name.is_none() || trace.names.len() == 3);
+                            assert_eq!(one.node.is_some(), trace.node(one).is_some());
                         }
                     }
                 }

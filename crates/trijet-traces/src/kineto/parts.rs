@@ -193,6 +193,7 @@ impl ProcessParts {
             stream: small(arguments.stream.as_ref()),
             thread: if is_of_host { small(event.tid.as_ref()) } else { 0 },
             correlation: small(arguments.correlation.as_ref()),
+            node: None,
         };
         match kind {
             ActivityKind::Mark(_) => {

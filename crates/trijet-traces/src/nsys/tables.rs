@@ -30,6 +30,7 @@ fn plain(kind: ActivityKind) -> Activity {
         stream: 0,
         thread: 0,
         correlation: 0,
+        node: None,
     }
 }
 

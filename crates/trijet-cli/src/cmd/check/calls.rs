@@ -102,7 +102,7 @@ pub(super) fn run(options: &CheckOptions, assume: Assume) -> Result<ExitCode> {
     let output = output(options, &[])?;
     let baseline = BaselineFiles::new(options)?;
     let injected = if options.kernels { Injected::CallsAndKernels } else { Injected::Calls };
-    let (status, folder) = match Run::new(&options.command, injected)? {
+    let (status, folder) = match Run::new(&options.command, injected, &[])? {
         Run::NotStarted(code) => return Ok(code),
         Run::Ended { status, folder } => (status, folder),
     };

@@ -42,11 +42,16 @@ pub(crate) enum Run {
 }
 
 impl Run {
-    /// Runs the program and its arguments with the recorder.
+    /// Runs the program and its arguments with the recorder. `variables` are added to its
+    /// environment.
     ///
     /// # Errors
     /// Another tool is in the environment; the folder cannot be made; errors of the system.
-    pub(crate) fn new(command: &[OsString], injected: Injected) -> Result<Self> {
+    pub(crate) fn new(
+        command: &[OsString],
+        injected: Injected,
+        variables: &[(&str, String)],
+    ) -> Result<Self> {
         let (program, arguments) = command.split_first().expect("clap demands a program");
         if std::env::var_os(INJECTION).is_some() {
             let cause =
@@ -56,6 +61,7 @@ impl Run {
         let folder = Folder::create(injected)?;
         let mut command = Command::new(program);
         command.args(arguments).env(injected.variable(), folder.path());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.env(INJECTION, folder.library());
         if injected == Injected::CallsAndKernels {
             command.env(KERNELS, "1");

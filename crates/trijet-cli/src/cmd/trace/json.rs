@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use trijet_ledger::profile::{
-    DeviceProfile, FiguresOf, Gains, Idle, ProcessProfile, Profile, ProgramSteps, RangeTime, Rank,
-    RankJob, StreamPair,
+    DeviceEnvironment, DeviceProfile, FiguresOf, Gains, GraphTime, Idle, ProcessProfile, Profile,
+    ProgramSteps, RangeTime, Rank, RankJob, StreamPair, ValueSpread,
 };
 
 /// The profile of a program. If nothing was traced, `missing` is the reason.
@@ -53,6 +53,7 @@ fn process(one: &ProcessProfile) -> Value {
             "recorder_ns": one.end.map(|end| end.own_time.0),
         },
         "ranges": one.ranges.iter().map(range).collect::<Vec<_>>(),
+        "graphs": one.graphs.iter().map(graph).collect::<Vec<_>>(),
         "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
     })
 }
@@ -64,6 +65,46 @@ fn range(one: &RangeTime) -> Value {
         "open_ns": one.open.0,
         "operations": one.operations,
         "gpu_busy_ns": one.ran.0,
+    })
+}
+
+fn graph(one: &GraphTime) -> Value {
+    let names = one
+        .names
+        .iter()
+        .map(|node| json!({ "name": node.name, "nodes": node.nodes, "total_ns": node.total.0 }));
+    json!({
+        "graph": one.graph,
+        "launches": one.launches,
+        "nodes": one.nodes,
+        "median_launch_ns": one.launch.0,
+        "gpu_busy_ns": one.busy.0,
+        "by_name": names.collect::<Vec<_>>(),
+    })
+}
+
+fn environment(one: &DeviceEnvironment) -> Value {
+    let spread = |one: Option<ValueSpread>| {
+        one.map(|one| json!({ "least": one.least, "median": one.median, "most": one.most }))
+    };
+    let reasons = one
+        .reasons
+        .iter()
+        .map(|reason| json!({ "key": reason.key, "text": reason.text, "samples": reason.samples }));
+    json!({
+        "clock_samples": one.samples,
+        "sm_clock_mhz": spread(one.sm),
+        "memory_clock_mhz": spread(one.memory),
+        "temperature_celsius": spread(one.temperature),
+        "power_mw": spread(one.power),
+        "power_limit_mw": one.power_limit,
+        "fan_percent": spread(one.fan),
+        "low_clock_reasons": reasons.collect::<Vec<_>>(),
+        "clock_fall": one.fall.map(|fall| json!({
+            "from_mhz": fall.from,
+            "to_mhz": fall.to,
+            "at_ns": fall.at.0,
+        })),
     })
 }
 
@@ -162,6 +203,7 @@ fn device(one: &DeviceProfile) -> Value {
         "findings": findings.collect::<Vec<_>>(),
         "gains": one.gains.as_ref().map(gains),
         "kernels": kernels.collect::<Vec<_>>(),
+        "environment": one.environment.as_ref().map(environment),
     })
 }
 

@@ -1,9 +1,11 @@
 //! The page of a traced program: the figures of each device, and a timeline of all processes.
 #![forbid(unsafe_code)]
 
+mod graphs;
 mod ranges;
 mod timeline;
 
+use super::chosen::environment::DeviceEnvironment;
 use super::device::{DeviceProfile, KernelStream};
 use super::model::Gains;
 use super::process::ProcessProfile;
@@ -17,6 +19,7 @@ use crate::trace::html::{
     Bar, BarPart, FigureTable, Look, Note, NoteLink, NoteName, ProgramPage, Section,
 };
 use crate::trace::{count, percent_of, rate};
+use graphs::graphs_section;
 use ranges::ranges_section;
 use std::ops::Range;
 use timeline::{TimelineBuilder, group};
@@ -84,6 +87,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
             .take(SECTIONS_MAX)
             .map(|(one, d)| section(one, d, origin))
             .chain(processes.iter().filter_map(ranges_section).take(SECTIONS_MAX))
+            .chain(processes.iter().filter_map(graphs_section).take(SECTIONS_MAX))
             .collect(),
         provenance: provenance(processes),
         timeline,
@@ -269,6 +273,7 @@ fn lines(device: &DeviceProfile) -> Vec<String> {
     lines.extend(device.kernel_stream.map(KernelStream::sentence));
     lines.extend(device.stream_pairs.iter().map(|pair| format!("streams {}", pair.sentence())));
     lines.extend(device.gains.iter().flat_map(Gains::sentences));
+    lines.extend(device.environment.iter().flat_map(DeviceEnvironment::sentences));
     lines
 }
 

@@ -60,6 +60,7 @@ impl Traced {
             stream,
             thread: 1,
             correlation: self.correlation,
+            node: None,
         });
         self.activities.last_mut().unwrap()
     }

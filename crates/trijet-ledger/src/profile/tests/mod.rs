@@ -1,6 +1,8 @@
 //! Tests over hand-made traces. Each trace has one habit of known cost. Times are in microseconds.
 #![forbid(unsafe_code)]
 
+mod environment;
+mod graphs;
 mod laws;
 mod model;
 mod ranges;
@@ -56,6 +58,7 @@ impl Scenario {
             stream,
             thread: 1,
             correlation: self.correlation,
+            node: None,
         });
         self.trace.activities.last_mut().unwrap()
     }

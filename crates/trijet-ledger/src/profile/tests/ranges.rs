@@ -37,6 +37,7 @@ impl Named {
             stream: 7,
             thread,
             correlation: self.correlation,
+            node: None,
         });
     }
 

@@ -46,6 +46,7 @@ fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64;
         stream,
         thread: 1,
         correlation: 0,
+        node: None,
     });
 }
 

@@ -49,6 +49,7 @@ impl Launches {
             stream,
             thread: 1,
             correlation: 0,
+            node: None,
         });
     }
 

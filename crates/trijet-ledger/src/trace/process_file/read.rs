@@ -7,13 +7,14 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MarkKind, MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+    EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
+    NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
-    ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME,
-    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, THREAD, TROUBLE, VERSION,
-    VERSION_OLDEST, mark,
+    ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, EVENT, HEADER, MAGIC, NAME,
+    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NO_SYNC, NODE, NODES_MAX, NOTE, RANK, SAMPLE, STREAM,
+    THREAD, TROUBLE, VERSION, VERSION_OLDEST, event, mark, sample,
 };
 
 /// The maximum number of contexts that the reader accepts. The same maximum holds for streams, for
@@ -172,28 +173,42 @@ impl<R: Read> ProcessReader<R> {
                 trace.streams.push(StreamInfo { context, stream, class });
                 Ok(())
             }
-            tag if tag == ACTIVITY.0 => {
-                let one = activity(sized(payload, ACTIVITY.1)?, trace.names.len())?;
-                if self.activities == ACTIVITIES_MAX {
-                    trace.left_out += 1;
-                } else {
-                    self.activities += 1;
-                    trace.activities.push(one);
-                }
-                Ok(())
-            }
-            tag if tag == ALLOCATION.0 => {
-                let one = allocation(sized(payload, ALLOCATION.1)?)?;
-                if self.activities < ACTIVITIES_MAX {
-                    self.activities += 1;
-                    trace.allocations.push(one);
-                }
-                Ok(())
-            }
+            tag if tag == NODE.0 => node(trace, sized(payload, NODE.1)?),
             tag if tag == END.0 => end(trace, sized(payload, END.1)?),
-            tag => Err(format!("a block of the unknown kind {tag}")),
+            tag => counted(trace, &mut self.activities, tag, payload),
         }
     }
+}
+
+/// Reads a block of a kind that counts towards [`ACTIVITIES_MAX`]. `count` is the number of such
+/// blocks so far. Blocks over the maximum are left out.
+fn counted(trace: &mut ProcessTrace, count: &mut u64, tag: u8, payload: &[u8]) -> Decoded<()> {
+    let has_room = *count < ACTIVITIES_MAX;
+    match tag {
+        tag if tag == ACTIVITY.0 => {
+            let one = activity(sized(payload, ACTIVITY.1)?, trace)?;
+            if has_room {
+                trace.activities.push(one);
+            } else {
+                trace.left_out += 1;
+            }
+        }
+        tag if tag == ALLOCATION.0 => {
+            let one = allocation(sized(payload, ALLOCATION.1)?)?;
+            trace.allocations.extend(has_room.then_some(one));
+        }
+        tag if tag == EVENT.0 => {
+            let one = event_use(sized(payload, EVENT.1)?)?;
+            trace.events.extend(has_room.then_some(one));
+        }
+        tag if tag == SAMPLE.0 => {
+            let one = sample_of(sized(payload, SAMPLE.1)?)?;
+            trace.samples.extend(has_room.then_some(one));
+        }
+        tag => return Err(format!("a block of the unknown kind {tag}")),
+    }
+    *count += u64::from(has_room);
+    Ok(())
 }
 
 /// Refuses another item if there are `limit` items already.
@@ -288,9 +303,52 @@ fn class_of(code: u32) -> Decoded<Option<StreamClass>> {
     })
 }
 
-fn activity(payload: &[u8], names: usize) -> Decoded<Activity> {
+fn node(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
+    below(NODES_MAX, trace.nodes.len(), "nodes of graphs")?;
+    let [id, graph] = words(payload);
+    let [_, node] = longs(payload);
+    let expected = trace.nodes.len();
+    if u64::from(id) != expected as u64 {
+        return Err(format!("a node with the number {id}, where {expected} is expected"));
+    }
+    trace.nodes.push(GraphNode { graph, node: (node != 0).then_some(node) });
+    Ok(())
+}
+
+fn event_use(payload: &[u8]) -> Decoded<EventUse> {
+    let what = match payload[0] {
+        event::RECORD => EventUseKind::Record,
+        event::WAIT => EventUseKind::Wait,
+        code => return Err(format!("a use of an event of the unknown kind {code}")),
+    };
+    let [context, stream, correlation, event] = words(&payload[4..]);
+    let [sync, at] = longs(&payload[20..]);
+    let sync = (sync != NO_SYNC).then_some(sync);
+    Ok(EventUse { what, context, stream, correlation, event, sync, at: Nanos(at) })
+}
+
+fn sample_of(payload: &[u8]) -> Decoded<EnvironmentSample> {
+    let [device, first, second, third] = words(&payload[4..]);
+    let [at] = longs(&payload[24..]);
+    let of = match payload[0] {
+        sample::CLOCKS => SampleOf::Clocks { sm: first, memory: second, reasons: third },
+        sample::TEMPERATURE => SampleOf::Temperature(first),
+        sample::POWER => SampleOf::Power { power: first, limit: second },
+        sample::FAN => SampleOf::Fan(first),
+        code => return Err(format!("a sample of the unknown kind {code}")),
+    };
+    Ok(EnvironmentSample { device, at: Nanos(at), of })
+}
+
+fn activity(payload: &[u8], trace: &ProcessTrace) -> Decoded<Activity> {
     let (code, rest) = payload.split_at(8);
     let kind = kind(code[0], code[1], code[2], code[3])?;
+    let [_, node] = words(code);
+    let (names, nodes) = (trace.names.len(), trace.nodes.len());
+    if u64::from(node) > nodes as u64 {
+        return Err(format!("an activity has the node {node}, but the trace has {nodes} nodes"));
+    }
+    let node = node.checked_sub(1).map(GraphNodeId);
     let [device, context, stream, thread, correlation, name] = words(rest);
     let [bytes, begin, end] = longs(&rest[24..]);
     let name = (name != NO_NAME).then_some(NameId(name));
@@ -298,7 +356,19 @@ fn activity(payload: &[u8], names: usize) -> Decoded<Activity> {
         return Err(format!("an activity has the name {name}, but the trace has {names} names"));
     }
     let (begin, end) = (Nanos(begin), Nanos(end));
-    Ok(Activity { kind, begin, end, bytes, name, device, context, stream, thread, correlation })
+    Ok(Activity {
+        kind,
+        begin,
+        end,
+        bytes,
+        name,
+        device,
+        context,
+        stream,
+        thread,
+        correlation,
+        node,
+    })
 }
 
 fn allocation(payload: &[u8]) -> Decoded<Allocation> {

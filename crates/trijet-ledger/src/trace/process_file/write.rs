@@ -6,9 +6,12 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    MarkKind, MemoryKind, NameId, OverheadKind, StreamInfo, SyncKind,
+    EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
+    NameId, OverheadKind, SampleOf, StreamInfo, SyncKind,
 };
-use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind, mark};
+use trijet_cupti::file::{
+    self, Allocated, NO_NAME, NO_SYNC, Row, Totals, event, kind, mark, sample as values,
+};
 
 pub use trijet_cupti::file::{command, note, rank, trouble};
 
@@ -50,6 +53,7 @@ pub fn activity(out: &mut Vec<u8>, one: &Activity) {
         thread: one.thread,
         correlation: one.correlation,
         name: one.name.map_or(NO_NAME, |name| name.0),
+        node: one.node.map_or(0, |node| node.0.saturating_add(1)),
         bytes: one.bytes,
         begin: one.begin.0,
         end: one.end.0,
@@ -75,6 +79,41 @@ pub fn allocation(out: &mut Vec<u8>, one: &Allocation) {
         at: one.at.0,
     };
     file::allocation(out, &allocated);
+}
+
+/// Appends the node with the number `id`. The first node has the number 0, and each further node
+/// the next number.
+pub fn node(out: &mut Vec<u8>, id: GraphNodeId, node: &GraphNode) {
+    let of = file::GraphNode { graph: node.graph, node: node.node.unwrap_or(0) };
+    file::node(out, id.0, of);
+}
+
+/// Appends a use of an event.
+pub fn event_use(out: &mut Vec<u8>, one: &EventUse) {
+    let of_event = file::EventUse {
+        what: match one.what {
+            EventUseKind::Record => event::RECORD,
+            EventUseKind::Wait => event::WAIT,
+        },
+        context: one.context,
+        stream: one.stream,
+        correlation: one.correlation,
+        event: one.event,
+        sync: one.sync.unwrap_or(NO_SYNC),
+        at: one.at.0,
+    };
+    file::event_use(out, &of_event);
+}
+
+/// Appends a sample of the environment.
+pub fn sample(out: &mut Vec<u8>, one: &EnvironmentSample) {
+    let (what, values) = match one.of {
+        SampleOf::Clocks { sm, memory, reasons } => (values::CLOCKS, [sm, memory, reasons]),
+        SampleOf::Temperature(degrees) => (values::TEMPERATURE, [degrees, 0, 0]),
+        SampleOf::Power { power, limit } => (values::POWER, [power, limit, 0]),
+        SampleOf::Fan(percent) => (values::FAN, [percent, 0, 0]),
+    };
+    file::sample(out, &file::Sample { what, device: one.device, at: one.at.0, values });
 }
 
 /// The kind as four bytes. `read::kind` decodes them.

@@ -182,7 +182,8 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
         let Some(own) = OWN.get() else { return };
         if let Some(buffer) = own.buffers.take_back(buffer) {
             let mut found = own.found();
-            own.api.walk(buffer.bytes(valid), |bytes| found.take(layout::read(bytes)));
+            let version = own.api.version_number();
+            own.api.walk(buffer.bytes(valid), |bytes| found.take(layout::read(bytes, version)));
             found.lost(own.api.dropped_number());
             own.buffers.keep(buffer);
         }

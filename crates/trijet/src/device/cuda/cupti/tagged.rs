@@ -5,7 +5,6 @@
 use crate::base::units::Nanos;
 use crate::device::driver::{Activities, EngineActivity};
 use std::collections::{BTreeMap, HashMap};
-use trijet_cupti::file::kind;
 use trijet_cupti::layout::Record;
 
 /// The records that CUPTI returned. They come in any order: the record of an activity may come
@@ -20,16 +19,15 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// Takes one record. Records of calls, contexts, streams, allocations and marks are ignored.
+    /// Takes one record. Records other than tags and operations are ignored.
     pub(super) fn take(&mut self, record: Option<Record>) {
         match record {
             Some(Record::Tag { correlation, tag }) => {
                 self.tags.insert(correlation, tag);
             }
-            Some(Record::Plain(one) | Record::Kernel(one, _)) => {
-                let work = matches!(one.kind[0], kind::KERNEL | kind::FILL | kind::COPY);
+            Some(Record::Transfer(one, _) | Record::Kernel(one, ..) | Record::Graph(one, _)) => {
                 // The end of an unfinished activity is 0.
-                if work && one.end > 0 {
+                if one.end > 0 {
                     if one.begin == 0 || one.end < one.begin {
                         self.lost += 1;
                     } else {
@@ -38,7 +36,11 @@ impl Tagged {
                 }
             }
             Some(
-                Record::Call(..)
+                Record::Plain(_)
+                | Record::StreamWait(..)
+                | Record::Event(_)
+                | Record::Sample(_)
+                | Record::Call(..)
                 | Record::Context { .. }
                 | Record::Stream { .. }
                 | Record::Allocation(_)
@@ -79,7 +81,7 @@ mod tests {
             // After each word, there are fields that nothing here reads.
             bytes[*at..*at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        read(&bytes)
+        read(&bytes, 130_001)
     }
 
     fn tag(correlation: u64, tag: u64) -> Option<Record> {
