@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use trijet_ledger::base::units::Nanos;
-use trijet_ledger::trace::activity::{Activity, ActivityKind, Api, MarkKind, ProcessTrace};
+use trijet_ledger::trace::activity::{
+    Activity, ActivityKind, Api, EventUse, EventUseKind, MarkKind, ProcessTrace,
+};
 
 /// The field of a file with its processes, in the order of the traces. It stands before
 /// `traceEvents`, even if a tool sorts the fields.
@@ -44,8 +46,8 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":{base},\"traceEvents\":[")?;
     let mut separator = "\n";
     for (trace, key) in traces.iter().zip(&keys) {
-        let ends = ends(trace);
-        let events = trace.activities.iter().filter_map(|one| event(trace, one, &ends, base, key));
+        let found = Found { ends: ends(trace), records: records(trace) };
+        let events = trace.activities.iter().filter_map(|one| event(trace, one, &found, base, key));
         for event in metadata(trace, key).into_iter().chain(events) {
             write!(out, "{separator}{event}")?;
             separator = ",\n";
@@ -97,6 +99,21 @@ fn ends(trace: &ProcessTrace) -> HashMap<u32, Nanos> {
     trace.activities.iter().filter(is_end).map(|one| (one.correlation, one.begin)).collect()
 }
 
+/// The record of an event for each wait of a stream, by the correlation number of the wait.
+fn records(trace: &ProcessTrace) -> HashMap<u32, &EventUse> {
+    let with = |what: EventUseKind| trace.events.iter().filter(move |one| one.what == what);
+    let by_sync: HashMap<u64, &EventUse> =
+        with(EventUseKind::Record).filter_map(|one| Some((one.sync?, one))).collect();
+    let record = |one: &EventUse| Some((one.correlation, *by_sync.get(&one.sync?)?));
+    with(EventUseKind::Wait).filter_map(record).collect()
+}
+
+/// The activities that belong to others.
+struct Found<'a> {
+    ends: HashMap<u32, Nanos>,
+    records: HashMap<u32, &'a EventUse>,
+}
+
 /// Microseconds after the base, with all digits.
 fn micros(nanos: u64) -> Value {
     let text = format!("{}.{:03}", nanos / 1000, nanos % 1000);
@@ -108,7 +125,7 @@ fn micros(nanos: u64) -> Value {
 fn event(
     trace: &ProcessTrace,
     one: &Activity,
-    ends: &HashMap<u32, Nanos>,
+    found: &Found<'_>,
     base: u64,
     key: &Value,
 ) -> Option<Value> {
@@ -124,7 +141,7 @@ fn event(
         ActivityKind::Sync(kind) => ("cuda_sync", wait_name(kind).to_owned()),
         ActivityKind::Overhead(kind) => ("overhead", overhead_name(kind).to_owned()),
         ActivityKind::Mark(MarkKind::Start) => {
-            end = ends.get(&one.correlation).copied().unwrap_or(Nanos(0));
+            end = found.ends.get(&one.correlation).copied().unwrap_or(Nanos(0));
             ("user_annotation", name)
         }
         ActivityKind::Mark(MarkKind::Moment) => ("cpu_instant_event", name),
@@ -148,6 +165,11 @@ fn event(
     }
     if let ActivityKind::Sync(kind) = one.kind {
         arguments["cuda_sync_kind"] = wait_name(kind).into();
+        if let Some(record) = found.records.get(&one.correlation) {
+            arguments["wait_on_stream"] = record.stream.into();
+            arguments["wait_on_cuda_event_record_corr_id"] = record.correlation.into();
+            arguments["wait_on_cuda_event_id"] = record.event.into();
+        }
     }
     let phase = if category == "cpu_instant_event" { "i" } else { "X" };
     let mut event = json!({

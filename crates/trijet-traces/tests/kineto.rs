@@ -5,8 +5,8 @@
 use std::io::Write;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
-    Activity, ActivityKind, Api, CopyDirection, MarkKind, MemoryKind, OverheadKind, ProcessTrace,
-    SyncKind,
+    Activity, ActivityKind, Api, CopyDirection, EventUse, EventUseKind, MarkKind, MemoryKind,
+    OverheadKind, ProcessTrace, SyncKind,
 };
 use trijet_traces::TraceError;
 
@@ -96,6 +96,33 @@ fn each_category_has_its_kind() {
         assert_eq!(one.thread, if is_call { 78 } else { 0 }, "{category} {name}");
         assert_eq!(found.process, if is_call { 77 } else { 0 }, "{category} {name}");
     }
+}
+
+/// A stream's wait names the call that recorded its event, and the stream of this record. Kineto
+/// writes -1 for a record before the trace.
+#[test]
+fn a_wait_of_a_stream_names_the_record_of_its_event() {
+    let wait = |correlation: u32, of_record: i32, stream: i32| {
+        let arguments = format!(
+            r#""context": 1, "stream": 20, "correlation": {correlation}, "wait_on_stream": {stream},
+            "wait_on_cuda_event_record_corr_id": {of_record}, "wait_on_cuda_event_id": 3"#
+        );
+        event("cuda_sync", "Stream Wait Event", &arguments)
+    };
+    let all = [wait(9, 5, 7), wait(10, 5, 7), wait(11, -1, 7), wait(12, 6, -1)];
+    let found = read(trace(&all.join(",")).as_bytes()).unwrap();
+    let uses = |trace: &ProcessTrace| -> Vec<_> {
+        let fields = |one: &EventUse| (one.what, one.stream, one.correlation, one.event, one.sync);
+        trace.events.iter().map(fields).collect()
+    };
+    let (record, wait) = (EventUseKind::Record, EventUseKind::Wait);
+    let of = |what, stream, correlation| (what, stream, correlation, 3, Some(5));
+    assert_eq!(uses(&found), [of(record, 7, 5), of(wait, 20, 9), of(wait, 20, 10)]);
+    assert!(found.events.iter().all(|one| one.context == 1));
+
+    let mut written = Vec::new();
+    trijet_traces::chrome::write(std::slice::from_ref(&found), &mut written).unwrap();
+    assert_eq!(uses(&read(&written).unwrap()), uses(&found), "written and read again");
 }
 
 /// The marks of a range have a number of their own, because ranges may have the same name.

@@ -231,7 +231,11 @@ impl ProgramCalls {
 
     /// The index in the list of the call that enqueued an operation.
     pub(super) fn enqueuing_index(&self, operation: &Activity) -> Option<usize> {
-        let wanted = operation.correlation;
+        self.index_of(operation.correlation)
+    }
+
+    /// The index in the list of the call with this number, or of the call around it.
+    pub(super) fn index_of(&self, wanted: u32) -> Option<usize> {
         let after = self.by_correlation.partition_point(|(number, _)| *number <= wanted);
         let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;
         let index = usize::try_from(index).ok().filter(|_| number == wanted)?;

@@ -31,6 +31,12 @@ pub(super) struct EventArguments {
     pub(super) correlation: Option<Value>,
     pub(super) bytes: Option<Value>,
     pub(super) cuda_sync_kind: Option<Value>,
+    /// The stream that recorded the event for which a stream waits.
+    pub(super) wait_on_stream: Option<Value>,
+    /// The correlation number of the call that recorded the event.
+    pub(super) wait_on_cuda_event_record_corr_id: Option<Value>,
+    /// The number of the event.
+    pub(super) wait_on_cuda_event_id: Option<Value>,
     /// The name of a thread.
     pub(super) name: Option<Value>,
     /// The arguments, if a tool that converted the file has put them one level down.

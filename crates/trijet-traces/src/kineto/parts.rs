@@ -8,11 +8,12 @@ use crate::words::{direction, memories, overhead, wait};
 use crate::{CLOCK, TraceError, cut, without_time};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use trijet_cupti::file::ACTIVITIES_MAX;
 use trijet_ledger::base::units::Nanos;
 use trijet_ledger::trace::activity::{
-    Activity, ActivityKind, Api, End, MarkKind, NameId, ProcessTrace,
+    Activity, ActivityKind, Api, End, EventUse, EventUseKind, MarkKind, NameId, ProcessTrace,
+    SyncKind,
 };
 
 /// The facts that a trace of Kineto lacks.
@@ -49,6 +50,10 @@ struct Timed {
 struct ProcessParts {
     names: NameTable,
     timed: Vec<Timed>,
+    /// The waits of streams, and the records of events that they wait for, without times.
+    events: Vec<EventUse>,
+    /// The correlation numbers of these records.
+    records: HashSet<u32>,
     left_out: u64,
     /// Events without a time or with a wrong one.
     without_time: u64,
@@ -206,8 +211,41 @@ impl ProcessParts {
                     self.add(Activity { kind, name: None, ..of_range }, end, Some(end));
                 }
             }
-            _ => self.add(activity, begin, end),
+            _ => {
+                if kind == ActivityKind::Sync(SyncKind::StreamWait) {
+                    self.wait(&activity, arguments);
+                }
+                self.add(activity, begin, end);
+            }
         }
+    }
+
+    /// Keeps a stream's wait, and the record of its event. The number of the record's call stands
+    /// for the record. -1, which is no number, stands for a record before the trace.
+    fn wait(&mut self, activity: &Activity, arguments: &EventArguments) {
+        let field = |value: &Option<Value>| {
+            number(value.as_ref()).and_then(|number| u32::try_from(number).ok())
+        };
+        let Some(of_record) = field(&arguments.wait_on_cuda_event_record_corr_id) else { return };
+        let Some(recorded) = field(&arguments.wait_on_stream) else { return };
+        if self.events.len() as u64 >= ACTIVITIES_MAX {
+            return;
+        }
+        let Activity { context, stream, correlation, .. } = *activity;
+        let wait = EventUse {
+            what: EventUseKind::Wait,
+            context,
+            stream,
+            correlation,
+            event: small(arguments.wait_on_cuda_event_id.as_ref()),
+            sync: Some(u64::from(of_record)),
+            at: Nanos(0),
+        };
+        if self.records.insert(of_record) {
+            let (what, stream, correlation) = (EventUseKind::Record, recorded, of_record);
+            self.events.push(EventUse { what, stream, correlation, ..wait });
+        }
+        self.events.push(wait);
     }
 
     /// The name of an activity. Copies, fills, waits and overheads have none.
@@ -263,6 +301,7 @@ impl ProcessParts {
             names: self.names.all,
             threads: threads.map(|((_, thread), name)| (thread, name)).collect(),
             activities,
+            events: self.events,
             moved: base,
             left_out: self.left_out,
             notes,

@@ -5,6 +5,7 @@ use super::super::activities::{is_timed, loads};
 use super::super::calls::{Class, ProgramCalls};
 use super::super::findings::ProcessStreams;
 use super::edges::{CALL_NS, CallOf, EdgeKind, Moments, RunEdge, WaitOf};
+use super::events::EventOrder;
 use super::host::HostOrder;
 use super::run::{CopyRate, Placed, RunModel};
 use super::sorted::SortedTrace;
@@ -28,7 +29,7 @@ struct Typical {
     /// whose stream was idle.
     latency: u64,
     /// The median gap between two operations of a stream, among operations that were enqueued
-    /// before the first one ended, and that the legacy stream did not delay.
+    /// before the first one ended, and that neither the legacy stream nor an event delayed.
     gap: u64,
 }
 
@@ -42,10 +43,25 @@ struct Earlier<'a> {
     engine: Option<usize>,
     /// The last ones of streams that the legacy stream orders with its stream.
     legacy: &'a [usize],
+    /// The last ones of streams that its stream waited for.
+    events: &'a [usize],
 }
 
 /// The operations that each operation follows because of the legacy stream.
 type FollowedByLegacy = HashMap<usize, Vec<usize>>;
+
+/// The order between operations of different streams that the records state.
+struct StreamOrder {
+    legacy: FollowedByLegacy,
+    events: EventOrder,
+}
+
+impl StreamOrder {
+    /// Whether an operation follows one of another stream.
+    fn holds(&self, operation: usize) -> bool {
+        self.legacy.contains_key(&operation) || !self.events.before(operation).is_empty()
+    }
+}
 
 /// An edge to the start of an operation, with the measured time of the moment that it comes from.
 struct Timed {
@@ -199,11 +215,11 @@ impl Builder<'_> {
 
     /// For each operation with a known call, the start of the call without the loading of kernels,
     /// the end of the operation before it in its stream, and its own start. Operations that the
-    /// legacy stream delayed are left out.
-    fn launches(&self, legacy: &FollowedByLegacy) -> impl Iterator<Item = [u64; 3]> {
+    /// legacy stream or an event delayed are left out.
+    fn launches(&self, order: &StreamOrder) -> impl Iterator<Item = [u64; 3]> {
         self.trace.streams.values().flat_map(move |list| {
             list.iter().enumerate().filter_map(move |(at, &one)| {
-                if legacy.contains_key(&one) {
+                if order.holds(one) {
                     return None;
                 }
                 let load = self.loading.get(&self.trace.of_operation(one)).copied().unwrap_or(0);
@@ -219,22 +235,22 @@ impl Builder<'_> {
     }
 
     /// The typical delays of this program.
-    fn typical(&self, legacy: &FollowedByLegacy) -> Typical {
+    fn typical(&self, order: &StreamOrder) -> Typical {
         let median = |mut list: Vec<u64>| {
             list.sort_unstable();
             list.get(list.len() / 2).map_or(CALL_NS, |median| (*median).min(LATENCY_MAX_NS))
         };
-        let idle = self.launches(legacy).filter(|[called, free, _]| free <= called);
+        let idle = self.launches(order).filter(|[called, free, _]| free <= called);
         let latency = median(idle.map(|[called, _, begin]| begin.saturating_sub(called)).collect());
         let is_queued = |[called, free, _]: &[u64; 3]| called.saturating_add(latency) <= *free;
-        let queued = self.launches(legacy).filter(is_queued);
+        let queued = self.launches(order).filter(is_queued);
         let gap = median(queued.map(|[_, free, begin]| begin.saturating_sub(free)).collect());
         Typical { latency, gap }
     }
 
     fn add_operations(&mut self) {
-        let legacy = self.legacy_order();
-        let typical = self.typical(&legacy);
+        let order = StreamOrder { legacy: self.legacy_order(), events: self.trace.event_order() };
+        let typical = self.typical(&order);
         // The copies of a direction share an engine.
         let mut on_engine: HashMap<(u32, CopyDirection), usize> = HashMap::new();
         let mut on_stream: HashMap<(u32, u32), usize> = HashMap::new();
@@ -261,25 +277,27 @@ impl Builder<'_> {
                 stream: last,
                 kernel: last_kernels.get(&stream).copied(),
                 engine: engine.filter(|before| last != Some(*before)),
-                legacy: legacy.get(&at).map_or(&[], Vec::as_slice),
+                legacy: order.legacy.get(&at).map_or(&[], Vec::as_slice),
+                events: order.events.before(at),
             };
             if !is_copy {
                 last_kernels.insert(stream, at);
             }
             let edges = self.edges_to(at, &earlier, typical);
-            self.add_known(at, edges);
+            self.add_known(at, edges, &order.events);
         }
     }
 
-    /// The edges to the start of an operation that its records state: from its call, and from the
-    /// operations of its stream and its engine.
+    /// The edges to the start of an operation that its records state: from its call, from the
+    /// operations of its stream and its engine, and from those before an event.
     fn edges_to(&self, at: usize, earlier: &Earlier<'_>, typical: Typical) -> Vec<Timed> {
         let operation = &self.trace.operations[at];
         let begin = operation.begin();
         let end_of = |one: Option<usize>| one.map_or(0, |one| self.trace.operations[one].end());
         let called = operation.call.map(|call| (call, self.trace.calls[call].time.clone()));
         let called = called.filter(|(_, time)| time.start <= begin);
-        let free = end_of(earlier.stream).max(end_of(earlier.engine));
+        let awaited = earlier.events.iter().map(|&one| end_of(Some(one))).max().unwrap_or(0);
+        let free = end_of(earlier.stream).max(end_of(earlier.engine)).max(awaited);
         let gap = begin.saturating_sub(free);
         // An operation that starts long after the one before it has waited for its launch.
         let is_launched = called.as_ref().is_some_and(|(_, time)| {
@@ -307,7 +325,8 @@ impl Builder<'_> {
                 found.push(Timed { from, at, delay: begin - at, kind });
             } else {
                 // The launch, or an operation of another stream, explains the rest of the gap.
-                let is_held = earlier.legacy.iter().any(|&one| end_of(Some(one)) > end);
+                let is_held =
+                    awaited > end || earlier.legacy.iter().any(|&one| end_of(Some(one)) > end);
                 let explained = if is_launched || is_held { typical.gap } else { LATENCY_MAX_NS };
                 let delay = (begin - end).min(explained);
                 found.push(Timed { from: from + 1, at: end, delay, kind });
@@ -316,8 +335,9 @@ impl Builder<'_> {
         let kernel = earlier.kernel.filter(|&one| Some(one) != earlier.stream);
         let of_kernel = EdgeKind::Stream { is_copy: [false, operation.is_copy()] };
         let legacy = earlier.legacy.iter().map(|&one| (Some(one), EdgeKind::Legacy));
+        let events = earlier.events.iter().map(|&one| (Some(one), EdgeKind::Event));
         let ended = [(kernel, of_kernel), (earlier.engine, EdgeKind::Between)];
-        for (one, kind) in ended.into_iter().chain(legacy) {
+        for (one, kind) in ended.into_iter().chain(legacy).chain(events) {
             if let Some(one) = one.filter(|&one| self.trace.operations[one].end() <= begin) {
                 let (from, at) =
                     (self.trace.of_operation(one) + 1, self.trace.operations[one].end());
@@ -327,8 +347,9 @@ impl Builder<'_> {
         found
     }
 
-    /// Adds the edges to the start of an operation, and one to explain a later start.
-    fn add_known(&mut self, at: usize, mut edges: Vec<Timed>) {
+    /// Adds the edges to the start of an operation, and one to explain a later start. A start
+    /// within the latency after an operation that an event orders before it needs no other reason.
+    fn add_known(&mut self, at: usize, mut edges: Vec<Timed>, events: &EventOrder) {
         let (begin, moment) = (self.trace.operations[at].begin(), self.trace.of_operation(at));
         let (binding, ready) = edges.iter().enumerate().fold((None, 0), |best, (at, edge)| {
             let ready = edge.at.saturating_add(edge.delay);
@@ -340,14 +361,18 @@ impl Builder<'_> {
                 let delay = begin.saturating_sub(self.trace.start);
                 edges.push(Timed { from: 0, at: self.trace.start, delay, kind: EdgeKind::Start });
             }
-            Some(binding) => match self.followed(at, ready).filter(|_| late > CLOCKS_NS) {
-                Some((from, time)) => {
-                    let kind = EdgeKind::Between;
-                    edges.push(Timed { from, at: time, delay: begin - time, kind });
+            Some(binding) => {
+                let is_by_event = edges[binding].kind == EdgeKind::Event;
+                let explained = if is_by_event { LATENCY_MAX_NS } else { CLOCKS_NS };
+                match self.followed(at, ready, events).filter(|_| late > explained) {
+                    Some((from, time)) => {
+                        let kind = EdgeKind::Between;
+                        edges.push(Timed { from, at: time, delay: begin - time, kind });
+                    }
+                    None if late <= LATENCY_MAX_NS => edges[binding].delay += late,
+                    None => {}
                 }
-                None if late <= LATENCY_MAX_NS => edges[binding].delay += late,
-                None => {}
-            },
+            }
         }
         for Timed { from, delay, kind, .. } in edges {
             self.add(from, moment, delay, kind);
@@ -357,26 +382,29 @@ impl Builder<'_> {
     /// The moment of another stream, and its time, that an operation waited for, although it was
     /// ready at `ready`: the end of an operation directly before its start, or the start of an
     /// operation that ran at that time. An event or the multiprocessors kept the operation waiting.
-    /// The trace does not tell which.
-    fn followed(&self, at: usize, ready: u64) -> Option<(u32, u64)> {
-        let (begin, stream) =
-            (self.trace.operations[at].begin(), self.trace.operations[at].stream());
-        let is_other = |one: &usize| self.trace.operations[*one].stream() != stream;
-        let ended =
-            self.trace.by_end.partition_point(|&one| self.trace.operations[one].end() <= begin);
+    /// The trace does not tell which, unless it has the waits between the two streams: then no
+    /// other event can have kept it, and kernels alone compete for the multiprocessors.
+    fn followed(&self, at: usize, ready: u64, events: &EventOrder) -> Option<(u32, u64)> {
+        let operations = &self.trace.operations;
+        let (begin, stream) = (operations[at].begin(), operations[at].stream());
+        let is_kernel = |one: usize| operations[one].activity.kind == ActivityKind::Kernel;
+        let is_other = |one: &usize| {
+            let other = operations[*one].stream();
+            other != stream && (is_kernel(*one) && is_kernel(at) || !events.knows(stream, other))
+        };
+        let ended = self.trace.by_end.partition_point(|&one| operations[one].end() <= begin);
         let mut latest = self.trace.by_end[..ended].iter().rev().take(SEARCHED_MAX).copied();
-        let is_near =
-            |one: &usize| self.trace.operations[*one].end().saturating_add(LATENCY_MAX_NS) >= begin;
+        let is_near = |one: &usize| operations[*one].end().saturating_add(LATENCY_MAX_NS) >= begin;
         if let Some(one) = latest.find(|one| is_other(one) && is_near(one)) {
-            return Some((self.trace.of_operation(one) + 1, self.trace.operations[one].end()));
+            return Some((self.trace.of_operation(one) + 1, operations[one].end()));
         }
         let mut earlier = (0..at).rev().take(SEARCHED_MAX);
         let ran = |one: &usize| {
-            let operation = &self.trace.operations[*one];
+            let operation = &operations[*one];
             operation.end() > begin && operation.begin().saturating_add(LATENCY_MAX_NS) >= ready
         };
         let one = earlier.find(|one| is_other(one) && ran(one))?;
-        Some((self.trace.of_operation(one), self.trace.operations[one].begin()))
+        Some((self.trace.of_operation(one), operations[one].begin()))
     }
 
     /// The operations that each operation follows because one of the streams is the legacy stream:

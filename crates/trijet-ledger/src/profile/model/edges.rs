@@ -57,7 +57,8 @@ pub(super) enum EdgeKind {
     },
     /// From an operation to an operation of another stream.
     Between,
-    /// From the work before the record of an event to a wait of a stream for the event.
+    /// From the work before the record of an event to a wait of a stream for the event, or, in a
+    /// trace, to the first operation of the stream after the wait.
     Event,
     /// From an operation to an operation of another stream, because one of the streams is the
     /// legacy stream.

@@ -18,6 +18,7 @@
 mod build;
 mod coded;
 mod edges;
+mod events;
 mod fixes;
 pub(super) mod gains;
 mod host;

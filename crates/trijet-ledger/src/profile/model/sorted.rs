@@ -3,7 +3,9 @@
 
 use super::super::activities::{is_pageable, is_timed};
 use super::super::calls::{ProgramCall, ProgramCalls};
-use crate::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace, SyncKind};
+use crate::trace::activity::{
+    Activity, ActivityKind, CopyDirection, EventUse, EventUseKind, ProcessTrace, SyncKind,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// An operation and the index of the call that enqueued it.
@@ -59,6 +61,8 @@ pub(in crate::profile) struct SortedTrace<'a> {
     by_call: Vec<(usize, usize)>,
     /// The kind of a wait, its context and its stream, by correlation number.
     pub(super) syncs: HashMap<u32, (SyncKind, u32, u32)>,
+    /// The uses of events, each with the start of its call.
+    pub(super) events: Vec<(u64, &'a EventUse)>,
     /// The start of the trace in nanoseconds.
     pub(in crate::profile) start: u64,
 }
@@ -88,9 +92,15 @@ impl<'a> SortedTrace<'a> {
             _ => None,
         });
         let list = calls.list();
+        let called = |one: &EventUse| match calls.index_of(one.correlation) {
+            Some(call) => Some(list[call].time.start),
+            None => (one.what == EventUseKind::Wait && one.at.0 > 0).then_some(one.at.0),
+        };
+        let events = trace.events.iter().filter_map(|one| Some((called(one)?, one))).collect();
         let start = list.iter().map(|call| call.time.start).min().map_or(first, |at| at.min(first));
         let syncs = syncs.collect();
-        Some(Self { of: trace, calls: list, operations, streams, by_end, by_call, syncs, start })
+        let of = trace;
+        Some(Self { of, calls: list, operations, streams, by_end, by_call, syncs, events, start })
     }
 
     /// The moment of the start of a call. The moment of its end has the next number.

@@ -14,8 +14,8 @@ use crate::base::lint::Rule;
 use crate::base::units::Nanos;
 use crate::trace::StreamClass;
 use crate::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
-    ProcessTrace, StreamInfo, SyncKind,
+    Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, EventUse, EventUseKind,
+    MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 
 /// A trace under construction. Its times start 1 ms after zero, because zero means an unknown time.
@@ -34,6 +34,13 @@ impl Scenario {
         scenario.trace.interface = 130_001;
         scenario.trace.contexts.push(ContextInfo { context: 1, device: 0, null_stream: LEGACY });
         scenario
+    }
+
+    /// A stream uses the only event of the program, in the last call.
+    fn use_event(&mut self, what: EventUseKind, stream: u32) {
+        let (correlation, at) = (self.correlation, Nanos(0));
+        let one = EventUse { what, context: 1, stream, correlation, event: 1, sync: None, at };
+        self.trace.events.push(one);
     }
 
     fn named(&mut self, name: &str) -> Option<NameId> {

@@ -2,6 +2,8 @@
 //! list of steps of one thread, and a simulation that shares nothing with the model runs it.
 #![forbid(unsafe_code)]
 
+mod events;
+
 use super::*;
 use crate::profile::Gains;
 use proptest::collection::vec;
@@ -50,11 +52,15 @@ enum Step {
     WaitForDevice,
     /// An allocation outside of stream order.
     Allocate(u64),
-    /// A stream waits for an event after the last operation of another one.
+    /// A stream waits for an event that is recorded after the last operation of another one.
     Follow {
         stream: u32,
         other: u32,
     },
+    /// The program records its event on a stream.
+    Record(u32),
+    /// A stream waits for the last record of the event.
+    Await(u32),
     /// The first launch of a kernel, whose call loads the kernel for this long.
     FirstKernel {
         stream: u32,
@@ -80,6 +86,8 @@ struct Run {
     now: u64,
     streams: BTreeMap<u32, u64>,
     engines: BTreeMap<bool, u64>,
+    /// The end of the last operation before the last record of the event.
+    recorded: u64,
 }
 
 impl Run {
@@ -144,6 +152,21 @@ impl Run {
         end
     }
 
+    /// A stream uses the only event of the program.
+    fn use_event(&mut self, what: EventUseKind, name: &str, stream: u32) {
+        let begin = self.now;
+        self.scenario.correlation += 1;
+        self.now += ENQUEUE;
+        self.call(name, begin);
+        self.scenario.use_event(what, stream);
+    }
+
+    /// The same run, without the records of events and of waits for them.
+    fn without_events(mut self) -> Self {
+        self.scenario.trace.events.clear();
+        self
+    }
+
     /// The host waits until `end`.
     fn wait(&mut self, end: u64) {
         self.now = (self.now + 2_000).max(end + RETURN);
@@ -154,12 +177,17 @@ impl Run {
         match step {
             Step::Compute(length) => self.now += length,
             Step::Follow { stream, other } => {
-                let end = self.streams.get(&other).copied().unwrap_or(0);
+                self.step(Step::Record(other));
+                self.step(Step::Await(stream));
+            }
+            Step::Record(stream) => {
+                self.recorded = self.streams.get(&stream).copied().unwrap_or(0);
+                self.use_event(EventUseKind::Record, "cudaEventRecord", stream);
+            }
+            Step::Await(stream) => {
                 let free = self.streams.entry(stream).or_default();
-                *free = end.max(*free);
-                self.scenario.correlation += 1;
-                self.now += ENQUEUE;
-                self.call("cudaStreamWaitEvent", begin);
+                *free = self.recorded.max(*free);
+                self.use_event(EventUseKind::Wait, "cudaStreamWaitEvent", stream);
             }
             Step::Kernel { stream, length } => {
                 self.operation(ActivityKind::Kernel, begin, stream, length);
@@ -348,11 +376,12 @@ proptest! {
 
     #[test]
     fn the_replay_of_the_unchanged_run_takes_the_measured_time(steps in program(step_or_event())) {
-        let run = Run::of(&steps);
-        let device = run.device();
-        prop_assert_eq!(gains(&device).measured.0, run.length());
-        let error = gains(&device).replayed.0.abs_diff(run.length());
-        prop_assert!(error <= run.length() / 200 + 5_000, "{:?}", gains(&device));
+        for run in [Run::of(&steps), Run::of(&steps).without_events()] {
+            let device = run.device();
+            prop_assert_eq!(gains(&device).measured.0, run.length());
+            let error = gains(&device).replayed.0.abs_diff(run.length());
+            prop_assert!(error <= run.length() / 200 + 5_000, "{:?}", gains(&device));
+        }
     }
 }
 
@@ -363,7 +392,7 @@ proptest! {
     /// which the model does not have: about one program in ten thousand.
     #[test]
     fn gains_are_the_times_that_the_programs_with_the_fixes_save(
-        programs in vec(program(step()), 50)
+        programs in vec(program(step_or_event()), 50)
     ) {
         let wrong: Vec<_> = programs.iter().map(|steps| wrong_gains(steps)).collect();
         let count = wrong.iter().filter(|of_program| !of_program.is_empty()).count();
