@@ -155,6 +155,39 @@ def test_the_allocations_are_kept_if_asked_for(tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
+def test_records_are_chosen_by_known_words(monkeypatch):
+    monkeypatch.setenv("TRIJET_LIBCUDA", "/nowhere/libcuda.so.1")
+    with trijet.trace(record=["events"], graphs="launch"):
+        assert os.environ["TRIJET_RECORD"] == "events,graphs"
+    with trijet.trace():
+        assert "TRIJET_RECORD" not in os.environ
+    with pytest.raises(errors.InvalidValueError, match="clocks"), trijet.trace(record=["clocks"]):
+        pass
+    with pytest.raises(errors.InvalidValueError, match="edges"), trijet.trace(graphs="edges"):
+        pass
+    with pytest.raises(errors.InvalidValueError, match="add 'memory'"):
+        trijet.trace(memory=True, record=["events"])
+
+
+@needs_stand_ins
+def test_each_block_chooses_its_records(tmp_path):
+    python(
+        """
+        def of(**options):
+            with trijet.trace(**options) as t:
+                cuda()
+                emit(1, "_graphs")
+                emit(3, "_environment")
+            [graph] = process(t)["graphs"]
+            return graph["nodes"], process(t)["devices"][0]["environment"] is not None
+        found = [of(), of(record=["environment"]), of(graphs="launch"), of()]
+        assert found == [(2, False), (2, True), (0, False), (2, False)], found
+        assert "TRIJET_RECORD" not in os.environ
+        """,
+        tmp_path,
+    )
+
+
 @needs_stand_ins
 def test_a_trace_after_the_start_of_cuda_is_refused(tmp_path):
     python(

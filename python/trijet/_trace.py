@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
@@ -80,8 +80,18 @@ class Trace:
     """The trace of a block or a function. :func:`trace` makes it. After the block it has the figures."""
 
     def __init__(
-        self, *, memory: bool = False, whole: bool = False, save: str | os.PathLike[str] | None = None
+        self,
+        *,
+        memory: bool = False,
+        whole: bool = False,
+        save: str | os.PathLike[str] | None = None,
+        record: Sequence[str] | None = None,
+        graphs: str = "nodes",
     ) -> None:
+        if memory and record is not None and "memory" not in record:
+            raise InvalidValueError("memory=True keeps allocations: add 'memory' to record")
+        self._record = None if record is None else list(record)
+        self._graphs = graphs
         self._memory = memory
         self._whole = whole
         self._save = save
@@ -99,7 +109,9 @@ class Trace:
         try:
             self._begin()
         except BaseException:
-            self._native = None
+            if self._variables is not None:
+                self._variables.__exit__(None, None, None)
+            self._native = self._variables = None
             _recording.release()
             raise
         return self
@@ -111,14 +123,15 @@ class Trace:
                 "this process has initialised CUDA before, and the driver loads the tracing library only then: "
                 "enter trijet.trace() before the first use of the GPU, or run the program with `trijet trace`"
             )
-        self._native = _native.Recording()
+        self._native = _native.Recording(self._record, self._graphs)
+        # The tracing library reads the chosen records from the environment.
+        self._variables = _environment(self._native.environment())
+        self._variables.__enter__()
         if _recorder is not None:
             _wait_for_gpus()
             if _recorder.trijet_trace_resume(os.fsencode(self._native.path)) != 1:
                 why = _trouble or "it cannot write to the folder for temporary files, or this process was forked"
                 raise TrijetError(f"the tracing library of this process records nothing more: {why}")
-        self._variables = _environment(self._native.environment())
-        self._variables.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -154,10 +167,11 @@ class Trace:
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """A function that is traced at each call. Without ``save``, the summary is printed on standard error."""
         memory, whole, save = self._memory, self._whole, self._save
+        record, graphs = self._record, self._graphs
 
         @functools.wraps(function)
         def traced(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with Trace(memory=memory, whole=whole, save=save) as found:
+            with Trace(memory=memory, whole=whole, save=save, record=record, graphs=graphs) as found:
                 result = function(*args, **kwargs)
             if save is None or found.missing is not None:
                 print(found, file=sys.stderr)
@@ -208,7 +222,14 @@ class Trace:
 @overload
 def trace(function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 @overload
-def trace(*, memory: bool = False, whole: bool = False, save: str | os.PathLike[str] | None = None) -> Trace: ...
+def trace(
+    *,
+    memory: bool = False,
+    whole: bool = False,
+    save: str | os.PathLike[str] | None = None,
+    record: Sequence[str] | None = None,
+    graphs: str = "nodes",
+) -> Trace: ...
 def trace(
     function: Callable[..., Any] | None = None,
     /,
@@ -216,6 +237,8 @@ def trace(
     memory: bool = False,
     whole: bool = False,
     save: str | os.PathLike[str] | None = None,
+    record: Sequence[str] | None = None,
+    graphs: str = "nodes",
 ) -> Any:
     """Records what this process does on its GPUs in a block, or in a function, with CUPTI.
 
@@ -229,6 +252,9 @@ def trace(
     allocations. ``save`` saves a page or a file at the end. A function is traced at each call, and its summary is
     printed on standard error if ``save`` is not given.
 
+    ``record`` has the records beside operations and calls: ``ranges``, ``events`` and ``memory`` by default, and
+    ``environment``. With ``graphs="launch"``, each launch of a CUDA graph is recorded as a whole, without its nodes.
+
     >>> import trijet
     >>> with trijet.trace(memory=True) as t:
     ...     pass  # training steps
@@ -236,5 +262,5 @@ def trace(
     False
     >>> t.save("run.html")  # doctest: +SKIP
     """
-    made = Trace(memory=memory, whole=whole, save=save)
+    made = Trace(memory=memory, whole=whole, save=save, record=record, graphs=graphs)
     return made if function is None else made(function)

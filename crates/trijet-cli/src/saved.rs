@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use trijet::check::Assume;
 use trijet::trace::activity::ProcessTrace;
 use trijet::{Error, ErrorKind, Result};
+use trijet_cupti::choice::{RECORD, value_of};
 use trijet_cupti::disk::EXTENSION;
 use trijet_cupti::file::{HEAD_BYTES, MAGIC};
 use trijet_cupti::recorder::RECORDINGS;
@@ -203,28 +204,34 @@ impl Saved {
 /// initialise CUDA while the variables of [`Recording::environment`] are set. When this value is
 /// dropped, the folder is removed, and the recording ends.
 #[derive(Debug)]
-pub struct Recording(Folder);
+pub struct Recording {
+    folder: Folder,
+    /// The value of the variable that chooses the records.
+    chosen: Option<String>,
+}
 
 impl Recording {
-    /// Makes the folder.
+    /// Makes the folder. `record` and `graphs` are the options of `trijet trace`; `record` is
+    /// `None` for its default.
     ///
     /// # Errors
-    /// `InvalidValue` if another tool traces this process; `Io`; `Unsupported` if the driver could
-    /// not load a library from the folder.
-    pub fn create() -> Result<Self> {
-        Folder::of_this_process(Injected::Trace).map(Self)
+    /// `InvalidValue` for a word that is no such option, and if another tool traces this process;
+    /// `Io`; `Unsupported` if the driver could not load a library from the folder.
+    pub fn create(record: Option<&[String]>, graphs: &str) -> Result<Self> {
+        let chosen = value_of(record, graphs).map_err(|why| refused("trace", why))?;
+        Ok(Self { folder: Folder::of_this_process(Injected::Trace)?, chosen })
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 
     /// The path of the tracing library.
     #[must_use]
     pub fn library(&self) -> PathBuf {
-        self.0.library()
+        self.folder.library()
     }
 
     /// The variables of the environment, and their values.
@@ -237,6 +244,7 @@ impl Recording {
         if std::env::var_os(RANGES_INJECTION).is_none() {
             variables.push((RANGES_INJECTION, library()));
         }
+        variables.extend(self.chosen.iter().map(|value| (RECORD, value.into())));
         variables
     }
 

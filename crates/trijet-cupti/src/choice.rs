@@ -25,7 +25,7 @@ pub const CHOICES: [RecordChoice; 5] = [
     choice("events", kinds::CUDA_EVENT, "events", true),
     choice("memory", kinds::MEMORY2, "allocations", true),
     choice("environment", kinds::ENVIRONMENT, "environment", false),
-    choice("graphs", kinds::GRAPH_TRACE, "launches of graphs", false),
+    choice(GRAPHS, kinds::GRAPH_TRACE, "launches of graphs", false),
 ];
 
 const fn choice(
@@ -35,6 +35,38 @@ const fn choice(
     is_default: bool,
 ) -> RecordChoice {
     RecordChoice { word, kind, name, is_default }
+}
+
+/// The word that chooses launches of graphs as a whole.
+const GRAPHS: &str = "graphs";
+
+/// The value of [`RECORD`] for these words, or for the default, and for graphs as nodes or as whole
+/// launches. `None` if this is the default.
+///
+/// # Errors
+/// A word that names no record; the error is the reason.
+pub fn value_of(words: Option<&[String]>, graphs: &str) -> Result<Option<String>, String> {
+    let allowed = || CHOICES.iter().filter(|one| one.word != GRAPHS);
+    let is_launch = match graphs {
+        "nodes" => false,
+        "launch" => true,
+        other => return Err(format!("graphs is {other}, and may be nodes or launch")),
+    };
+    if let Some(other) =
+        words.into_iter().flatten().find(|word| allowed().all(|one| one.word != **word))
+    {
+        let all: Vec<&str> = allowed().map(|one| one.word).collect();
+        return Err(format!("record has {other}, and may have {}", all.join(", ")));
+    }
+    if words.is_none() && !is_launch {
+        return Ok(None);
+    }
+    let mut chosen: Vec<&str> = match words {
+        Some(words) => words.iter().map(String::as_str).collect(),
+        None => allowed().filter(|one| one.is_default).map(|one| one.word).collect(),
+    };
+    chosen.extend(is_launch.then_some(GRAPHS));
+    Ok(Some(chosen.join(",")))
 }
 
 /// The chosen records, from the value of [`RECORD`]. Unknown words choose nothing.
@@ -76,6 +108,22 @@ mod tests {
         assert_eq!(words(Some("environment,memory")), ["memory", "environment"]);
         assert_eq!(words(Some("graphs,others,")), ["graphs"]);
         assert_eq!(words(Some("")), [""; 0]);
+    }
+
+    #[test]
+    fn words_become_a_value_that_chooses_them() {
+        let of = |words: &[&str], graphs: &str| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            value_of(Some(&words), graphs)
+        };
+        assert_eq!(value_of(None, "nodes"), Ok(None));
+        assert_eq!(words(value_of(None, "launch").unwrap().as_deref()).len(), 4);
+        let value = of(&["events"], "launch").unwrap();
+        assert_eq!(words(value.as_deref()), ["events", "graphs"]);
+        assert_eq!(words(of(&[], "nodes").unwrap().as_deref()), [""; 0]);
+        assert!(of(&["events", "clocks"], "nodes").unwrap_err().contains("clocks"));
+        assert!(of(&["graphs"], "nodes").is_err());
+        assert!(value_of(None, "edges").unwrap_err().contains("edges"));
     }
 
     #[test]

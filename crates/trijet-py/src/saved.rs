@@ -74,8 +74,8 @@ impl Recording {
 #[pymethods]
 impl Recording {
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
-        let created = saved::Recording::create().or_raise(py)?;
+    fn new(py: Python<'_>, record: Option<Vec<String>>, graphs: &str) -> PyResult<Self> {
+        let created = saved::Recording::create(record.as_deref(), graphs).or_raise(py)?;
         Ok(Self(Mutex::new(Some(created))))
     }
 
