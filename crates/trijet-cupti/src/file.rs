@@ -201,7 +201,7 @@ pub struct GraphNode {
 /// A sample of the environment of a device, with the fields of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// One of the constants in [`sample`].
+    /// One of the constants in [`mod@sample`].
     pub what: u8,
     /// The number of the device.
     pub device: u32,
