@@ -248,6 +248,8 @@ def test_kernels_cannot_be_recorded_later():
             trijet.check(kernels=True)
         except ValueError:
             pass
+        else:
+            raise AssertionError("kernels without the program were accepted")
         """
     )
 

@@ -193,7 +193,7 @@ const AFTER_MAX: usize = 16;
 
 /// A graph by its handle.
 #[derive(Debug, Clone, Default)]
-struct Graph {
+struct KnownGraph {
     work: GraphWork,
     /// A number that no other graph has, because handles are given out again.
     serial: u64,
@@ -234,7 +234,7 @@ pub(crate) struct Graphs {
     open: HashMap<u64, OpenCapture>,
     /// The last number of a capture or a graph.
     last: u64,
-    graphs: HashMap<u64, Graph>,
+    graphs: HashMap<u64, KnownGraph>,
     nodes: HashMap<u64, NodeHandle>,
     programs: HashMap<u64, GraphProgram>,
     /// The order of graphs up to this number is not known, because a call may have changed any of
@@ -344,7 +344,7 @@ impl Graphs {
         let serial = self.last + 1;
         let graph = self.graphs.entry(handle).or_insert_with(|| {
             self.last = serial;
-            Graph { work: GraphWork::default(), serial }
+            KnownGraph { work: GraphWork::default(), serial }
         });
         &mut graph.work
     }
@@ -410,12 +410,12 @@ impl Graphs {
     pub(crate) fn copy(&mut self, graph: u64, to: u64) {
         let work = self.known(graph);
         let serial = self.next();
-        self.graphs.insert(to, Graph { work, serial });
+        self.graphs.insert(to, KnownGraph { work, serial });
     }
 
     /// The present work of a graph.
     pub(crate) fn known(&self, graph: u64) -> GraphWork {
-        let Some(Graph { work, serial }) = self.graphs.get(&graph) else {
+        let Some(KnownGraph { work, serial }) = self.graphs.get(&graph) else {
             return GraphWork::default();
         };
         let mut work = work.clone();

@@ -217,7 +217,7 @@ impl GraphNodes {
     /// The nodes as steps on chains. `None` if a check of them would take too long.
     pub(crate) fn steps(&self) -> Option<Vec<NodeStep>> {
         let sorted = self.sorted()?;
-        let chains = Chains::of(self, &sorted);
+        let chains = NodeChains::of(self, &sorted);
         // The last node that waits for each node.
         let mut last_wait: BTreeMap<u32, u32> = BTreeMap::new();
         let is_wait = |(earlier, later, order): (u32, u32, EdgeOrder)| {
@@ -310,12 +310,12 @@ struct SpareChain {
 
 /// The nodes of a graph in chains, as few as can be found in one pass.
 #[derive(Debug)]
-struct Chains {
+struct NodeChains {
     of: Vec<u32>,
     count: u32,
 }
 
-impl Chains {
+impl NodeChains {
     fn of_node(&self, node: u32) -> u32 {
         self.of[node as usize]
     }
@@ -391,7 +391,7 @@ mod tests {
                 pasts.push(past);
             }
             let sorted = nodes.sorted().unwrap();
-            let chains = Chains::of(&nodes, &sorted);
+            let chains = NodeChains::of(&nodes, &sorted);
             let mut ends = BTreeMap::new();
             for node in sorted {
                 let before = ends.insert(chains.of_node(node), node);
@@ -410,7 +410,7 @@ mod tests {
             let branches: Vec<u32> = (0..5).map(|_| nodes.join(&[last])).collect();
             last = nodes.join(&branches);
         }
-        let chains = Chains::of(&nodes, &nodes.sorted().unwrap());
+        let chains = NodeChains::of(&nodes, &nodes.sorted().unwrap());
         assert_eq!(chains.count, 5);
     }
 

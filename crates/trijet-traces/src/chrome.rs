@@ -46,7 +46,7 @@ pub fn write(traces: &[ProcessTrace], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":{base},\"traceEvents\":[")?;
     let mut separator = "\n";
     for (trace, key) in traces.iter().zip(&keys) {
-        let found = Found { ends: ends(trace), records: records(trace) };
+        let found = LinkedRecords { ends: ends(trace), records: records(trace) };
         let events = trace.activities.iter().filter_map(|one| event(trace, one, &found, base, key));
         for event in metadata(trace, key).into_iter().chain(events) {
             write!(out, "{separator}{event}")?;
@@ -109,7 +109,7 @@ fn records(trace: &ProcessTrace) -> HashMap<u32, &EventUse> {
 }
 
 /// The activities that belong to others.
-struct Found<'a> {
+struct LinkedRecords<'a> {
     ends: HashMap<u32, Nanos>,
     records: HashMap<u32, &'a EventUse>,
 }
@@ -125,7 +125,7 @@ fn micros(nanos: u64) -> Value {
 fn event(
     trace: &ProcessTrace,
     one: &Activity,
-    found: &Found<'_>,
+    found: &LinkedRecords<'_>,
     base: u64,
     key: &Value,
 ) -> Option<Value> {

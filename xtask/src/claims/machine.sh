@@ -18,7 +18,6 @@ if [ ! -e programs/usr/bin/linux.uml ]; then
         libevent-core-2.1-7 libwrap0
     for package in *.deb; do dpkg-deb -x "$package" programs; done
     # The place where modprobe looks.
-    ln -s uml programs/usr/lib/uml/lib 2>/dev/null || true
     mkdir -p programs/lib && ln -s ../usr/lib/uml/modules programs/lib/modules
 fi
 version="$(basename "$(echo programs/lib/modules/*)")"

@@ -127,7 +127,7 @@ fn an_update_is_judged_at_the_next_launch() {
     assert_eq!(calls.classes(), [vec!["RACE/WAW"], vec![]]);
 }
 
-/// What was launched before a change keeps its order.
+/// A program keeps the nodes that its graph had when the program was made.
 #[test]
 fn a_graph_that_grows_after_its_program_was_made_is_another_graph() {
     let mut calls = Calls::new();

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use trijet::Nanos;
+use trijet_cupti::choice::{CHOICES, RECORD, value_of};
 use trijet_io::shown;
 
 /// The text at the end of `trijet trace --help`.
@@ -51,6 +52,19 @@ pub(crate) enum Recorded {
     Environment,
 }
 
+/// The records that are made without a choice.
+fn default_records() -> Vec<Recorded> {
+    let is_default = |one: &Recorded| {
+        CHOICES.iter().any(|choice| choice.is_default && choice.word == word_of(one))
+    };
+    Recorded::value_variants().iter().copied().filter(is_default).collect()
+}
+
+/// The word for a value on the command line.
+fn word_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// The records of CUDA graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphRecords {
@@ -87,7 +101,7 @@ pub(crate) struct TraceOptions {
         value_enum,
         value_delimiter = ',',
         conflicts_with = "read",
-        default_values_t = [Recorded::Ranges, Recorded::Events, Recorded::Memory]
+        default_values_t = default_records()
     )]
     pub(crate) record: Vec<Recorded>,
     /// Record each node of a CUDA graph, or each launch of a graph as a whole, which costs the
@@ -122,16 +136,12 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// The chosen records, for the variable [`RECORD`](trijet_cupti::choice::RECORD).
-    pub(crate) fn recorded(&self) -> String {
-        let word = |one: &Recorded| match one {
-            Recorded::Ranges => "ranges",
-            Recorded::Events => "events",
-            Recorded::Memory => "memory",
-            Recorded::Environment => "environment",
-        };
-        let graphs = (self.graphs == GraphRecords::Launch).then_some("graphs");
-        self.record.iter().map(word).chain(graphs).collect::<Vec<_>>().join(",")
+    /// The variable that chooses the records, and its value.
+    pub(crate) fn recorded(&self) -> Vec<(&'static str, String)> {
+        let words: Vec<String> = self.record.iter().map(word_of).collect();
+        let value = value_of(Some(&words), &word_of(&self.graphs));
+        let value = value.expect("the words of the options are words of records");
+        value.into_iter().map(|value| (RECORD, value)).collect()
     }
 
     /// Returns an error text if the allocations that are to be saved are not recorded.

@@ -76,19 +76,26 @@ impl Arguments {
         u64::from_le_bytes(number)
     }
 
+    /// Each argument with its number.
+    fn numbers(self, types: &[Argument]) -> impl Iterator<Item = (&Argument, u64)> {
+        types.iter().scan(0_usize, move |end, one| {
+            let at = end.next_multiple_of(one.bytes());
+            *end = at + one.bytes();
+            Some((one, self.number(at, one.bytes())))
+        })
+    }
+
     /// Appends a word for each argument, and the words of structures; after them, the words of
     /// lists, one list after another, if the call has room for all of them. `has_succeeded` states
     /// whether the call has succeeded, so that its results, structures and lists can be read.
     pub(super) fn words(self, types: &[Argument], has_succeeded: bool, out: &mut Vec<u64>) {
-        let (mut at, mut numbers) = (0_usize, Vec::with_capacity(types.len()));
-        for one in types {
-            at = at.next_multiple_of(one.bytes());
-            let number = self.number(at, one.bytes());
-            at += one.bytes();
-            numbers.push(number);
+        for (one, number) in self.numbers(types) {
             match *one {
-                Argument::Word | Argument::List(_) => out.push(number),
-                Argument::Int | Argument::Short | Argument::Byte => out.push(number),
+                Argument::Word
+                | Argument::Int
+                | Argument::Short
+                | Argument::Byte
+                | Argument::List(_) => out.push(number),
                 Argument::Out if has_succeeded => out.extend(words_at(number, 1)),
                 Argument::Struct(bytes) if has_succeeded => {
                     out.extend(words_at(number, bytes / 8));
@@ -98,14 +105,14 @@ impl Arguments {
         }
         if has_succeeded {
             let mut lists = Vec::new();
-            for (one, address) in types.iter().zip(&numbers) {
+            for (one, address) in self.numbers(types) {
                 let Argument::List(count) = *one else { continue };
-                let count = numbers.get(count).map_or(0, |count| *count);
+                let count = self.numbers(types).nth(count).map_or(0, |(_, count)| count);
                 let room = WORDS_MAX.saturating_sub(out.len() + lists.len());
                 let Some(count) = usize::try_from(count).ok().filter(|count| *count <= room) else {
                     return;
                 };
-                lists.extend(words_at(*address, count));
+                lists.extend(words_at(address, count));
             }
             out.extend(lists);
         }

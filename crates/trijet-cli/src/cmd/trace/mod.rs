@@ -20,7 +20,6 @@ use super::{print_stderr, wrong_usage};
 use crate::args::TraceOptions;
 use std::process::ExitCode;
 use trijet::Result;
-use trijet_cupti::choice::RECORD;
 
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     // A base that cannot be read is an error before the program starts.
@@ -33,8 +32,8 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
         return Ok(wrong_usage(&wrong));
     }
     let outputs = show::outputs(options)?;
-    let variables = [(RECORD, options.recorded())];
-    let (status, folder) = match Run::new(&options.command, Injected::Trace, &variables)? {
+    let ran = Run::new(&options.command, Injected::Trace, &options.recorded())?;
+    let (status, folder) = match ran {
         Run::NotStarted(code) => return Ok(code),
         Run::Ended { status, folder } => (status, folder),
     };

@@ -129,9 +129,9 @@ pub(crate) struct CodedLedger {
 
 /// Distinct values, with a number each.
 #[derive(Debug)]
-struct Numbers<K>(NumberMap<K, usize>);
+struct KeyNumbers<K>(NumberMap<K, usize>);
 
-impl<K: std::hash::Hash + Eq> Numbers<K> {
+impl<K: std::hash::Hash + Eq> KeyNumbers<K> {
     fn new() -> Self {
         Self(NumberMap::default())
     }
@@ -157,12 +157,12 @@ enum BlockLife {
 struct Coder<'a> {
     ops: &'a [Op],
     ledger: CodedLedger,
-    threads: Numbers<u64>,
-    events: Numbers<u64>,
-    graphs: Numbers<u64>,
-    devices: Numbers<DeviceId>,
-    lanes: Numbers<LaneId>,
-    blocks: Numbers<BlockId>,
+    threads: KeyNumbers<u64>,
+    events: KeyNumbers<u64>,
+    graphs: KeyNumbers<u64>,
+    devices: KeyNumbers<DeviceId>,
+    lanes: KeyNumbers<LaneId>,
+    blocks: KeyNumbers<BlockId>,
     lives: BTreeMap<BlockId, BlockLife>,
     /// For each heap, the bytes of its live blocks: the first byte, and the byte after the last.
     live: BTreeMap<DeviceId, BTreeMap<u64, u64>>,
@@ -187,12 +187,12 @@ impl CodedLedger {
         let mut coder = Coder {
             ops,
             ledger: Self::default(),
-            threads: Numbers::new(),
-            events: Numbers::new(),
-            graphs: Numbers::new(),
-            devices: Numbers::new(),
-            lanes: Numbers::new(),
-            blocks: Numbers::new(),
+            threads: KeyNumbers::new(),
+            events: KeyNumbers::new(),
+            graphs: KeyNumbers::new(),
+            devices: KeyNumbers::new(),
+            lanes: KeyNumbers::new(),
+            blocks: KeyNumbers::new(),
             lives: BTreeMap::new(),
             live: BTreeMap::new(),
             places: Vec::new(),
