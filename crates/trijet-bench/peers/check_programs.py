@@ -94,6 +94,23 @@ def compiled():
     return training(torch.bfloat16, compiled=True)
 
 
+def small_layers():
+    """A training that launches kernels all the time, none of which has much to do."""
+    import torch
+
+    torch.manual_seed(0)
+    layers = [one for _ in range(32) for one in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+    network, x = torch.nn.Sequential(*layers).cuda(), torch.randn(32, 64, device="cuda")
+    optimizer = torch.optim.SGD(network.parameters(), 0.01)
+
+    def step(_):
+        network(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step, torch.cuda.synchronize
+
+
 def torch_graph():
     import torch
 
@@ -200,6 +217,7 @@ PROGRAMS = {
     "PyTorch, training in fp32": fp32,
     "PyTorch, training in bf16": bf16,
     "PyTorch, torch.compile": compiled,
+    "PyTorch, small layers": small_layers,
     "PyTorch, a graph": torch_graph,
     "CuPy, a stream": cupy,
     "CuPy, pageable copies": cupy_loop,

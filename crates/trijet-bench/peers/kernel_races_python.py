@@ -1,5 +1,7 @@
 """Planted races of kernels in PyTorch and CuPy, each beside its cure: `kernel_races_python.py NAME` runs one, and
-without a name lists them with what `trijet check --kernels` must find, as `kernel_races.cu` does."""
+without a name lists them with what `trijet check --kernels` must find, as `kernel_races.cu` does. Those of two
+devices are listed where there are two."""
+import ctypes
 import sys
 
 N = 1 << 22
@@ -90,15 +92,66 @@ def with_cupy(name, is_cured):
     cp.cuda.Device().synchronize()
 
 
+def with_devices(name, is_cured):
+    if name == "copy":                         # a copy between devices, of bytes that a kernel writes
+        import torch
+        a, there = torch.randn(N, device="cuda:0"), torch.empty(N, device="cuda:1")
+        b, side = torch.empty_like(a), torch.cuda.Stream(0)
+        torch.cuda.synchronize(0)
+        torch.cuda.synchronize(1)
+        with torch.cuda.stream(side):
+            torch.mul(a, 3, out=b)
+        if is_cured:
+            torch.cuda.current_stream(0).wait_stream(side)
+        there.copy_(b, non_blocking=True)
+        torch.cuda.synchronize(0)
+        torch.cuda.synchronize(1)
+        return
+    import cupy as cp
+    with cp.cuda.Device(0):
+        a, s0 = cp.arange(N, dtype=cp.float32), cp.cuda.Stream(non_blocking=True)
+        b = cp.zeros_like(a)
+        cp.cuda.Device().synchronize()
+    with cp.cuda.Device(1):
+        cp.cuda.runtime.deviceEnablePeerAccess(0)
+        out, s1 = cp.zeros(N, dtype=cp.float32), cp.cuda.Stream(non_blocking=True)
+        source = """extern "C" __global__ void twice(const float* a, float* b, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) b[i] = a[i] * 2;
+        }"""
+        twice = cp.RawKernel(source, "twice")
+        twice((1,), (1,), (out, out, cp.int32(1)))
+        cp.cuda.Device().synchronize()
+    with cp.cuda.Device(0), s0:
+        cp.multiply(a, 2, out=b)
+        made = s0.record()
+    with cp.cuda.Device(1), s1:                # a kernel that reads the memory of the other device
+        if is_cured:
+            s1.wait_event(made)
+        twice((N // 256,), (256,), (b, out, cp.int32(N)))
+    for device in 0, 1:
+        cp.cuda.Device(device).synchronize()
+
+
+def devices():
+    """The number of devices, without a context."""
+    count = ctypes.c_int()
+    driver = ctypes.CDLL("libcuda.so.1")
+    return count.value if not driver.cuInit(0) and not driver.cuDeviceGetCount(ctypes.byref(count)) else 0
+
+
 RACES = {
     with_torch: ["elementwise", "product", "bf16", "record-stream", "prefetch", "graph"],
     with_cupy: ["ufunc", "raw", "pool"],
+    with_devices: ["copy", "kernel"],
 }
 
 
 def main():
     for run, names in RACES.items():
         library = run.__name__.removeprefix("with_")
+        if len(sys.argv) < 2 and library == "devices" and devices() < 2:
+            continue
         for name in names:
             for form in ("missing", "cured"):
                 whole = f"{library}-{name}-{form}"
