@@ -252,7 +252,7 @@ def trace(
     allocations. ``save`` saves a page or a file at the end. A function is traced at each call, and its summary is
     printed on standard error if ``save`` is not given.
 
-    ``record`` has the records beside operations and calls: ``ranges``, ``events`` and ``memory`` by default, and
+    ``record`` has the records beside operations and calls: ``ranges`` and ``memory`` by default, ``events``, and
     ``environment``. With ``graphs="launch"``, each launch of a CUDA graph is recorded as a whole, without its nodes.
 
     >>> import trijet

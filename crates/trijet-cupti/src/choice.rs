@@ -22,7 +22,7 @@ pub struct RecordChoice {
 /// The kinds of records that the user may choose.
 pub const CHOICES: [RecordChoice; 5] = [
     choice("ranges", kinds::MARKER, "named ranges", true),
-    choice("events", kinds::CUDA_EVENT, "events", true),
+    choice("events", kinds::CUDA_EVENT, "events", false),
     choice("memory", kinds::MEMORY2, "allocations", true),
     choice("environment", kinds::ENVIRONMENT, "environment", false),
     choice(GRAPHS, kinds::GRAPH_TRACE, "launches of graphs", false),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_choice_replaces_the_default() {
-        assert_eq!(words(None), ["ranges", "events", "memory"]);
+        assert_eq!(words(None), ["ranges", "memory"]);
         assert_eq!(words(Some("environment,memory")), ["memory", "environment"]);
         assert_eq!(words(Some("graphs,others,")), ["graphs"]);
         assert_eq!(words(Some("")), [""; 0]);
@@ -117,7 +117,7 @@ mod tests {
             value_of(Some(&words), graphs)
         };
         assert_eq!(value_of(None, "nodes"), Ok(None));
-        assert_eq!(words(value_of(None, "launch").unwrap().as_deref()).len(), 4);
+        assert_eq!(words(value_of(None, "launch").unwrap().as_deref()).len(), 3);
         let value = of(&["events"], "launch").unwrap();
         assert_eq!(words(value.as_deref()), ["events", "graphs"]);
         assert_eq!(words(of(&[], "nodes").unwrap().as_deref()), [""; 0]);
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn records_that_were_left_out_are_named() {
         assert_eq!(left_out(None), None);
-        assert_eq!(left_out(Some("memory,environment,events,ranges")), None);
+        assert_eq!(left_out(Some("memory,environment,ranges")), None);
         let words = left_out(Some("events,graphs")).unwrap();
         assert_eq!(words, "left out by choice: named ranges, allocations");
     }

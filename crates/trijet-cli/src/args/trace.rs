@@ -94,7 +94,8 @@ pub(crate) struct TraceOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
     /// Record these beside operations and calls: ranges (NVTX), events (which streams wait for each
-    /// other), memory (allocations) and environment (clocks, temperature and power of the GPU).
+    /// other; they cost the program most), memory (allocations) and environment (clocks,
+    /// temperature and power of the GPU).
     #[arg(
         long,
         value_name = "LIST",

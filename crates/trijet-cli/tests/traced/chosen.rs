@@ -30,7 +30,7 @@ fn events_of(trace: &ProcessTrace) -> Vec<(EventUseKind, u32, Option<u64>)> {
 }
 
 pub(crate) fn events() {
-    let (traced, trace) = traced(&[], "uses-events 2");
+    let (traced, trace) = traced(&["--record", "events"], "uses-events 2");
     let [first, second] = [2, 6].map(|record| Some(record | 1 << 40));
     let (record, wait) = (EventUseKind::Record, EventUseKind::Wait);
     let expected = [(record, 7, first), (wait, 8, first), (record, 7, second), (wait, 8, second)];
@@ -40,7 +40,7 @@ pub(crate) fn events() {
 
 /// CUPTI before CUDA 12.8 has shorter records. The bytes after them belong to the next record.
 pub(crate) fn older_events() {
-    let (_, trace) = traced_by(&[], "uses-events 1", "24");
+    let (_, trace) = traced_by(&["--record", "events"], "uses-events 1", "24");
     let expected = [(EventUseKind::Record, 7, None), (EventUseKind::Wait, 8, None)];
     assert_eq!(events_of(&trace), expected);
     assert!(trace.events.iter().all(|one| one.event == 3 && one.correlation > 0));
@@ -82,11 +82,13 @@ pub(crate) fn environment() {
 }
 
 pub(crate) fn left_out() {
-    let (traced, trace) = traced(&["--record", "ranges,memory"], "uses-events 2");
+    let (traced, trace) = traced(&[], "uses-events 2");
     let records = trace.events.iter().filter(|one| one.what == EventUseKind::Record);
     assert_eq!(records.count(), 0, "{traced:?}");
     let notes = traced.first("notes").to_string();
-    assert!(notes.contains("left out by choice: events"), "{notes}");
-    let (traced, trace) = self::traced(&["--record", "events"], "allocates 5");
+    assert!(!notes.contains("left out"), "events are no default: {notes}");
+    let (traced, trace) = self::traced(&["--record", "ranges"], "allocates 5");
     assert!(trace.allocations.is_empty(), "{traced:?}");
+    let notes = traced.first("notes").to_string();
+    assert!(notes.contains("left out by choice: allocations"), "{notes}");
 }
