@@ -338,6 +338,7 @@ impl Recorder {
     fn write(&self) {
         let private = system::with_private_files();
         let mut sink = Sink::continued(self.lasting().clone());
+        sink.awaits_samples = self.enabled.load(Ordering::Relaxed) & 1 << kinds::ENVIRONMENT != 0;
         if let Some(disk) = &mut *self.disk()
             && private
         {
@@ -453,6 +454,9 @@ impl Recorder {
         }
         if self.handed().progress != Progress::Ending {
             self.disable();
+        }
+        if sink.awaits_samples {
+            file::note(&mut sink.staged, "the environment has no samples: CUPTI gave none");
         }
         *self.lasting() = std::mem::take(&mut sink.lasting);
         sink.totals.declined = self.buffers.take_declined();

@@ -84,6 +84,8 @@ pub(crate) struct Sink {
     /// The number of staged allocations, frees, uses of events and samples since the start of the
     /// trace. They count towards [`ACTIVITIES_MAX`], but not as activities in the totals.
     pub(crate) others: u64,
+    /// Whether samples of the environment are collected, and there was none yet.
+    pub(crate) awaits_samples: bool,
     /// The blocks of all contexts and streams so far. CUPTI reports each once, and the next trace
     /// file of the process needs them too.
     pub(crate) lasting: Vec<u8>,
@@ -157,6 +159,7 @@ impl Sink {
             }
             Some(Record::Sample(one)) => {
                 self.others += 1;
+                self.awaits_samples = false;
                 return file::sample(out, &one);
             }
             Some(Record::StreamWait(row, one)) => {

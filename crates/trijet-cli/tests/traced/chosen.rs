@@ -81,6 +81,16 @@ pub(crate) fn environment() {
     assert!(traced.first("devices")[0]["environment"].is_null(), "{traced:?}");
 }
 
+pub(crate) fn no_samples() {
+    let has_note = |traced: &Traced| traced.first("notes").to_string().contains("has no samples");
+    let (without, trace) = traced(&["--record", "environment"], "plain 4");
+    assert!(trace.samples.is_empty() && has_note(&without), "{without:?}");
+    let (with, _) = traced(&["--record", "environment"], "heats-up 1");
+    assert!(!has_note(&with), "{with:?}");
+    let (not_chosen, _) = traced(&[], "plain 4");
+    assert!(!has_note(&not_chosen), "{not_chosen:?}");
+}
+
 pub(crate) fn left_out() {
     let (traced, trace) = traced(&[], "uses-events 2");
     let records = trace.events.iter().filter(|one| one.what == EventUseKind::Record);

@@ -21,6 +21,7 @@ pub(crate) const ALL: &[Test] = &[
     ("the_nodes_of_a_graph_are_grouped_by_launch", chosen::nodes),
     ("a_launch_of_a_graph_is_recorded_as_a_whole_by_choice", chosen::launches),
     ("the_environment_is_recorded_by_choice", chosen::environment),
+    ("an_environment_without_samples_has_a_note", chosen::no_samples),
     ("records_that_are_not_chosen_are_left_out_and_named", chosen::left_out),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
     ("a_program_without_descriptors_is_traced", no_descriptors),
