@@ -32,13 +32,14 @@
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Without this, the profiler could take buffers of the recorder.
 
+mod callbacks;
 mod parts;
 
 pub use crate::opening::RANKS;
 pub use parts::{pause, resume};
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi, NvtxExport};
-use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
+use crate::buffers::{BUFFERS_MAX, Buffer, Buffers};
 use crate::choice;
 use crate::disk::{Disk, EXTENSION, Stop};
 use crate::file;
@@ -48,6 +49,7 @@ use crate::opening::{first_blocks, usable};
 use crate::questions::is_question;
 use crate::sink::Sink;
 use crate::system;
+use callbacks::{called, completed, ended, requested};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -531,56 +533,4 @@ impl Recorder {
         let spent = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.own_time.fetch_add(spent, Ordering::Relaxed);
     }
-}
-
-/// The callback of the subscription. CUPTI does not call it, because no callback domain is enabled.
-extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
-
-/// The callback with which CUPTI asks for an empty buffer.
-extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
-    let mut given = buffers::NONE;
-    guarded(|| {
-        if let Some(recorder) = RECORDER.get() {
-            given = recorder.buffers.lend();
-        }
-    });
-    // SAFETY: CUPTI passes the address of its variable for the address of the buffer. The variable
-    // is valid during this call. A null pointer in the variable declines the request.
-    unsafe { buffer.write(given.0) };
-    // SAFETY: CUPTI passes the address of its variable for the length of the buffer, which is 0 if
-    // the request is declined. The variable is valid during this call, and its address is not
-    // stored.
-    unsafe { size.write(given.1) };
-    // SAFETY: CUPTI passes the address of its variable for the maximum number of records. The
-    // variable is valid during this call. 0 means as many records as the buffer can hold.
-    unsafe { records.write(0) };
-}
-
-/// The callback with which CUPTI returns a buffer.
-extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
-    guarded(|| {
-        let Some(recorder) = RECORDER.get() else { return };
-        if !recorder.is_at_home() {
-            return;
-        }
-        let Some(buffer) = recorder.buffers.take_back(buffer) else { return };
-        let mut handed = recorder.handed();
-        if handed.progress == Progress::Done || valid == 0 {
-            drop(handed);
-            return recorder.buffers.keep(buffer);
-        }
-        // The list has room for every buffer, so this does not allocate.
-        handed.full.push((buffer, valid));
-        drop(handed);
-        recorder.changed.notify_one();
-    });
-}
-
-/// The handler that runs at the exit of the process.
-extern "C" fn ended() {
-    guarded(|| {
-        if let Some(recorder) = RECORDER.get().filter(|recorder| recorder.is_at_home()) {
-            recorder.end();
-        }
-    });
 }
