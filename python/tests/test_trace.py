@@ -179,9 +179,10 @@ def test_each_block_chooses_its_records(tmp_path):
                 emit(1, "_graphs")
                 emit(3, "_environment")
             [graph] = process(t)["graphs"]
-            return graph["nodes"], process(t)["devices"][0]["environment"] is not None
+            return graph["nodes"], graph["edges"], process(t)["devices"][0]["environment"] is not None
         found = [of(), of(record=["environment"]), of(graphs="launch"), of()]
-        assert found == [(2, False), (2, True), (0, False), (2, False)], found
+        # The graph is made in the first block.
+        assert found == [(2, 1, False), (2, 1, True), (0, 0, False), (2, 1, False)], found
         assert "TRIJET_RECORD" not in os.environ
         """,
         tmp_path,

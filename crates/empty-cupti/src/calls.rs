@@ -68,6 +68,40 @@ pub(crate) fn keep_subscriber(callback: Option<Subscriber>) {
     *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner) = callback;
 }
 
+/// The callback of the subscriber, if there is one.
+fn subscriber() -> Option<Subscriber> {
+    *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `CUPTI_CB_DOMAIN_RESOURCE`, and the greatest number of a change of a resource before CUDA 12.4.
+const RESOURCE: c_int = 3;
+const RESOURCES_MAX: u32 = 20;
+
+/// A bit for each change of a resource that the subscriber asked for.
+static RESOURCES: AtomicU64 = AtomicU64::new(0);
+
+/// Chooses whether the subscriber is called at a change of a resource. Refuses this if
+/// `EMPTY_CUPTI_WITHOUT_EDGES` is set.
+fn enable_resource(enable: u32, number: u32) -> c_int {
+    if number > RESOURCES_MAX || std::env::var_os("EMPTY_CUPTI_WITHOUT_EDGES").is_some() {
+        return 1;
+    }
+    match enable {
+        0 => RESOURCES.fetch_and(!(1 << number), Ordering::Relaxed),
+        _ => RESOURCES.fetch_or(1 << number, Ordering::Relaxed),
+    };
+    0
+}
+
+/// Calls the subscriber, if it asked for this change of a resource. `data` is the address of a
+/// `CUpti_ResourceData`.
+pub(crate) fn resource_changed(number: u32, data: *const c_void) {
+    let is_enabled = RESOURCES.load(Ordering::Relaxed) & (1 << number) != 0;
+    if let Some(subscriber) = subscriber().filter(|_| is_enabled) {
+        subscriber(ptr::null_mut(), RESOURCE, number, data);
+    }
+}
+
 /// A bit for each function that the subscriber asked for.
 static ENABLED: AtomicU64 = AtomicU64::new(0);
 
@@ -76,7 +110,7 @@ pub(crate) fn driver_function(number: u32) -> Option<&'static CStr> {
     FUNCTIONS.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
 }
 
-/// Chooses whether the subscriber is called at a function.
+/// Chooses whether the subscriber is called at a function, or at a change of a resource.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiEnableCallback(
     enable: u32,
@@ -84,6 +118,9 @@ pub extern "C" fn cuptiEnableCallback(
     domain: c_int,
     number: u32,
 ) -> c_int {
+    if domain == RESOURCE {
+        return enable_resource(enable, number);
+    }
     if domain != 1 || driver_function(number).is_none() {
         return 1;
     }
@@ -139,7 +176,7 @@ pub unsafe extern "C" fn empty_cupti_call(
         eprintln!("the stand-in for CUPTI has no function {name:?}");
         std::process::abort();
     };
-    let of_cupti = *SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_cupti = subscriber();
     let is_enabled = ENABLED.load(Ordering::Relaxed) & (1 << number) != 0;
     let of_cupti = of_cupti.filter(|_| is_enabled);
     let of_sanitizer = sanitizer::subscriber_of(number);

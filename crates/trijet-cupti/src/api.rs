@@ -21,8 +21,10 @@ pub const ANOTHER_SUBSCRIBER: Code = 39;
 /// The function of CUPTI that makes a program report its NVTX ranges to CUPTI.
 pub const NAMED_RANGES: &CStr = c"cuptiNvtxInitialize2";
 
-/// The function of CUPTI that chooses how records number threads.
-const THREAD_NUMBERS: &CStr = c"cuptiSetThreadIdType";
+/// The functions that a complete library may lack. Its traces then have no named ranges, no names
+/// of threads, or no edges of graphs.
+const OPTIONAL: [&CStr; 4] =
+    [NAMED_RANGES, c"cuptiSetThreadIdType", c"cuptiGetGraphId", c"cuptiGetGraphNodeId"];
 
 macro_rules! symbols {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
@@ -55,12 +57,12 @@ macro_rules! symbols {
                 }
             }
 
-            /// The name of the first function that the library lacks. A library without
-            /// [`NAMED_RANGES`] is complete: its traces have no named ranges. So is one without
-            /// the choice of the numbers of threads: its traces have no names of threads.
+            /// The name of the first function that the library lacks, other than the functions
+            /// without which a trace lacks only a kind of records: named ranges, the names of
+            /// threads, and the edges of graphs.
             #[must_use]
             pub fn missing(&self) -> Option<&'static str> {
-                $(if self.$field.is_none() && $symbol != NAMED_RANGES && $symbol != THREAD_NUMBERS {
+                $(if self.$field.is_none() && !OPTIONAL.contains(&$symbol) {
                     return $symbol.to_str().ok();
                 })*
                 None
@@ -104,6 +106,10 @@ symbols! {
     flush = c"cuptiActivityFlushAll": fn(u32);
     /// Looks up the name of a function of CUDA by its number.
     name = c"cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
+    /// Writes the number of a graph, as records of operations have it.
+    graph = c"cuptiGetGraphId": fn(*mut c_void, *mut u32);
+    /// Writes the number of a node of a graph, as records of operations have it.
+    graph_node = c"cuptiGetGraphNodeId": fn(*mut c_void, *mut u64);
     /// Sets the functions in the NVTX tables of a program to functions of CUPTI.
     named_ranges = c"cuptiNvtxInitialize2": fn(Option<NvtxExport>);
 }

@@ -7,9 +7,9 @@
 /// The first bytes of the payload of a [`HEADER`].
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
 /// The version of the format. Version 4 added the tag [`RANK`], version 5 the kind [`kind::MARK`],
-/// version 6 the tag [`THREAD`], and version 7 the tags [`EVENT`], [`NODE`] and [`SAMPLE`] and the
-/// field [`Row::node`].
-pub const VERSION: u32 = 7;
+/// version 6 the tag [`THREAD`], version 7 the tags [`EVENT`], [`NODE`] and [`SAMPLE`] and the
+/// field [`Row::node`], and version 8 the tag [`EDGE`].
+pub const VERSION: u32 = 8;
 /// The oldest version that the reader of version [`VERSION`] accepts.
 pub const VERSION_OLDEST: u32 = 3;
 /// The number of bytes of a block that precede its payload.
@@ -22,6 +22,8 @@ pub const NAME_BYTES_MAX: usize = 4096;
 pub const NAMES_MAX: usize = 1 << 20;
 /// Maximum number of nodes of CUDA graphs of a process. Operations of further nodes have no node.
 pub const NODES_MAX: usize = 1 << 20;
+/// Maximum number of edges of CUDA graphs of a process. Further graphs have no edges.
+pub const EDGES_MAX: usize = 1 << 20;
 /// Maximum number of activities, allocations, frees, uses of events and samples of a process: about
 /// 2 GiB on the disk. The tracing library writes no more of them.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
@@ -57,6 +59,8 @@ pub const EVENT: (u8, usize) = (13, 36);
 pub const NODE: (u8, usize) = (14, 16);
 /// The tag of a sample of the environment of a device.
 pub const SAMPLE: (u8, usize) = (15, 32);
+/// The tag of an edge of a CUDA graph.
+pub const EDGE: (u8, usize) = (16, 20);
 
 /// The value of [`Row::name`] for an activity that has no name.
 pub const NO_NAME: u32 = u32::MAX;
@@ -196,6 +200,17 @@ pub struct GraphNode {
     pub graph: u32,
     /// The number of the node; 0 for a launch of a graph that is recorded as a whole.
     pub node: u64,
+}
+
+/// An edge between two nodes of a CUDA graph that was instantiated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GraphEdge {
+    /// The number of the graph.
+    pub graph: u32,
+    /// The number of the earlier node.
+    pub from: u64,
+    /// The number of the node that follows it.
+    pub to: u64,
 }
 
 /// A sample of the environment of a device, with the fields of its block.
@@ -349,6 +364,14 @@ pub fn node(out: &mut Vec<u8>, id: u32, node: GraphNode) {
     out.extend(id.to_le_bytes());
     out.extend(node.graph.to_le_bytes());
     out.extend(node.node.to_le_bytes());
+}
+
+/// Appends an edge of a graph.
+pub fn edge(out: &mut Vec<u8>, one: GraphEdge) {
+    start(out, EDGE.0, EDGE.1);
+    out.extend(one.graph.to_le_bytes());
+    out.extend(one.from.to_le_bytes());
+    out.extend(one.to.to_le_bytes());
 }
 
 /// Appends a sample of the environment.

@@ -9,6 +9,7 @@
 //! - [`call_file`] writes the call file of a process, and [`calls`] records the calls of the driver
 //!   in the process that it runs in, for `trijet check`.
 //! - [`stream_key`] tells which stream a handle stands for.
+//! - `graph_edges` keeps the edges that the program's graphs get.
 //! - `named_ranges` makes the program report its NVTX ranges to CUPTI.
 //! - [`search`] lists the files that may be a library of CUDA.
 //!
@@ -24,6 +25,7 @@ pub mod disk;
 #[cfg(injected)]
 mod entry;
 pub mod file;
+mod graph_edges;
 pub mod layout;
 mod named_ranges;
 mod opening;

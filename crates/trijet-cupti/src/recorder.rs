@@ -30,7 +30,8 @@
 //! begins another one with a file of its own. Between the two CUPTI collects nothing.
 //!
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
-//! of the program with an error. Without this, the profiler could take buffers of the recorder.
+//! of the program with an error. Without this, the profiler could take buffers of the recorder. The
+//! subscription also gives the edges of graphs ([`graph_edges`]).
 
 mod callbacks;
 mod parts;
@@ -43,6 +44,7 @@ use crate::buffers::{BUFFERS_MAX, Buffer, Buffers};
 use crate::choice;
 use crate::disk::{Disk, EXTENSION, Stop};
 use crate::file;
+use crate::graph_edges::{self, KnownEdges, NewEdges};
 use crate::layout::{self, kinds};
 use crate::named_ranges;
 use crate::opening::{first_blocks, usable};
@@ -53,7 +55,7 @@ use callbacks::{called, completed, ended, requested};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,10 +88,16 @@ struct Recorder {
     changed: Condvar,
     /// The blocks of the contexts and streams of earlier recordings, which CUPTI reports once.
     lasting: Mutex<Vec<u8>>,
+    /// The edges of graphs that no thread of the recorder has taken.
+    new_edges: NewEdges,
+    /// The edges of graphs of earlier recordings.
+    known_edges: Mutex<KnownEdges>,
     /// The kinds of records that are collected: the bit of each kind is set.
     enabled: AtomicU64,
     /// The time spent in the code of the recorder, in nanoseconds.
     own_time: AtomicU64,
+    /// The subscription, for calls of CUPTI.
+    subscriber: AtomicPtr<c_void>,
     /// Whether CUPTI has accepted the recorder.
     is_subscribed: AtomicBool,
 }
@@ -209,8 +217,11 @@ impl Recorder {
             }),
             changed: Condvar::new(),
             lasting: Mutex::default(),
+            new_edges: NewEdges::default(),
+            known_edges: Mutex::default(),
             enabled: AtomicU64::new(0),
             own_time: AtomicU64::new(0),
+            subscriber: AtomicPtr::new(std::ptr::null_mut()),
             is_subscribed: AtomicBool::new(false),
         }
     }
@@ -226,13 +237,14 @@ impl Recorder {
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut subscriber: *mut c_void = std::ptr::null_mut();
         let subscribed = self.api.subscribe.map(|call| {
-            // SAFETY: the call writes the local variable `subscriber`. The callback `called` does
-            // nothing, and its code is mapped until the process ends.
+            // SAFETY: the call writes the local variable `subscriber`. The code of the callback
+            // `called` is mapped until the process ends.
             unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
         });
         if !accepted(words, "a subscription", subscribed) {
             return false;
         }
+        self.subscriber.store(subscriber, Ordering::Relaxed);
         let registered = self.api.register.map(|call| {
             // SAFETY: both callbacks have the documented signatures. They find the recorder in a
             // static that is set before this call. CUPTI calls them until the process ends. This
@@ -290,6 +302,9 @@ impl Recorder {
         }
         if enabled & 1 << kinds::GRAPH_TRACE != 0 {
             file::note(words, "launches of graphs were recorded as a whole, without their nodes");
+        } else {
+            // SAFETY: CUPTI has made this subscription, and it is never ended.
+            unsafe { graph_edges::request(&self.api, self.subscriber.load(Ordering::Relaxed)) };
         }
     }
 
@@ -328,7 +343,7 @@ impl Recorder {
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
             Err(error) => {
-                let mut sink = Sink::continued(self.lasting().clone());
+                let mut sink = self.sink();
                 let words = format!("the thread of the recorder was not started: {error}");
                 file::trouble(&mut sink.staged, &words);
                 self.finish(None, sink);
@@ -336,10 +351,17 @@ impl Recorder {
         }
     }
 
+    /// A sink with the facts of earlier recordings.
+    fn sink(&self) -> Sink {
+        let mut sink = Sink::continued(self.lasting().clone());
+        sink.edges = std::mem::take(&mut *self.known_edges());
+        sink
+    }
+
     /// The function that the thread of the recorder runs.
     fn write(&self) {
         let private = system::with_private_files();
-        let mut sink = Sink::continued(self.lasting().clone());
+        let mut sink = self.sink();
         sink.awaits_samples = self.enabled.load(Ordering::Relaxed) & 1 << kinds::ENVIRONMENT != 0;
         if let Some(disk) = &mut *self.disk()
             && private
@@ -391,6 +413,10 @@ impl Recorder {
         self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn known_edges(&self) -> MutexGuard<'_, KnownEdges> {
+        self.known_edges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -424,6 +450,8 @@ impl Recorder {
             // `while let` would hold the lock of `handed` during its body, and a callback would
             // have to wait for the lock.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
+            // A graph is made before it runs, so the edges of all graphs in the buffer are there.
+            sink.edges.take(&self.new_edges);
             self.api.walk(buffer.bytes(valid), |bytes| {
                 if sink.is_full() {
                     sink.totals.unknown += 1;
@@ -461,6 +489,7 @@ impl Recorder {
             file::note(&mut sink.staged, "the environment has no samples: CUPTI gave none");
         }
         *self.lasting() = std::mem::take(&mut sink.lasting);
+        *self.known_edges() = std::mem::take(&mut sink.edges);
         sink.totals.declined = self.buffers.take_declined();
         sink.totals.own_time = self.own_time.load(Ordering::Relaxed);
         sink.totals.at = self.api.now();

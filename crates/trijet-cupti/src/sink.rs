@@ -3,8 +3,10 @@
 
 use crate::api::{Api, CuptiApi};
 use crate::file::{
-    self, ACTIVITIES_MAX, GraphNode, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NODES_MAX, Row, Totals,
+    self, ACTIVITIES_MAX, EDGES_MAX, GraphNode, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NODES_MAX, Row,
+    Totals,
 };
+use crate::graph_edges::KnownEdges;
 use crate::layout::Record;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char};
@@ -74,6 +76,12 @@ pub(crate) struct Sink {
     names: HashMap<Box<[u8]>, u32>,
     /// For each node of a graph, its number.
     nodes: HashMap<GraphNode, u32>,
+    /// The edges of the graphs of the process.
+    pub(crate) edges: KnownEdges,
+    /// The graphs whose edges were staged, if they have any.
+    graphs: HashSet<u32>,
+    /// The number of edges that were staged since the start of the trace.
+    edge_count: usize,
     /// For each function that was looked up, the number of its name.
     functions: HashMap<(Api, u32), u32>,
     /// The threads whose names were looked up.
@@ -105,6 +113,7 @@ impl Sink {
             && self.lasting.try_reserve(LASTING_BYTES).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.nodes.try_reserve(1).is_ok()
+            && self.graphs.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
             && self.threads.try_reserve(1).is_ok()
     }
@@ -241,7 +250,23 @@ impl Sink {
         let Some(id) = id else { return 0 };
         file::node(&mut self.staged, id, node);
         self.nodes.insert(node, id);
+        if node.node != 0 && self.graphs.insert(node.graph) {
+            self.stage_edges(node.graph);
+        }
         id + 1
+    }
+
+    /// Stages the edges of a graph: all or none.
+    fn stage_edges(&mut self, graph: u32) {
+        let edges = self.edges.of(graph);
+        let bytes = edges.len().saturating_mul(file::HEAD_BYTES + file::EDGE.1);
+        if self.edge_count + edges.len() > EDGES_MAX
+            || self.staged.try_reserve(bytes.saturating_add(2 * BLOCK_BYTES_MAX)).is_err()
+        {
+            return;
+        }
+        self.edge_count += edges.len();
+        edges.iter().for_each(|one| file::edge(&mut self.staged, *one));
     }
 
     /// The number of a text. The first call for a text stages the text. If there is no memory or
@@ -264,7 +289,8 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::kind;
+    use crate::file::{GraphEdge, kind};
+    use crate::graph_edges::NewEdges;
     use std::cell::Cell;
 
     const NO_NODE: GraphNode = GraphNode { graph: 0, node: 0 };
@@ -350,6 +376,29 @@ mod tests {
         assert_eq!(blocks[0].0, file::NODE.0, "before its first activity");
         let name = blocks.iter().find(|block| block.0 == file::NAME).unwrap();
         assert_eq!(name.1[4..], *b"CUDA graph 3");
+    }
+
+    #[test]
+    fn the_edges_of_a_graph_are_written_once_with_its_first_operation() {
+        let (new, texts) = (NewEdges::default(), Numbers(Cell::new(0)));
+        let edge = |graph, from| GraphEdge { graph, from, to: from + 1 };
+        [edge(3, 5), edge(4, 8), edge(3, 6)].into_iter().for_each(|one| new.add(one));
+        let mut sink = Sink::default();
+        sink.edges.take(&new);
+        let whole = GraphNode { graph: 4, node: 0 };
+        let [first, second] = [5, 6].map(|node| GraphNode { graph: 3, node });
+        for node in [NO_NODE, first, second, first, whole] {
+            sink.take(Some(Record::Transfer(row(kind::FILL), node)), &texts);
+        }
+        let blocks = blocks(&sink.staged);
+        let edges: Vec<_> = blocks.iter().filter(|block| block.0 == file::EDGE.0).collect();
+        let mut expected = Vec::new();
+        [edge(3, 5), edge(3, 6)].into_iter().for_each(|one| file::edge(&mut expected, one));
+        assert_eq!(
+            [&edges[0].1[..], &edges[1].1].concat(),
+            [&expected[4..24], &expected[28..]].concat()
+        );
+        assert_eq!(edges.len(), 2, "a graph that runs only as a whole has no edges");
     }
 
     /// A thread that has ended has no name. Operations have no thread.

@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::path::Path;
 use trijet::Nanos;
 use trijet::trace::activity::{
-    Activity, ActivityKind, End, EnvironmentSample, GraphNode, GraphNodeId, NameId, SampleOf,
+    Activity, ActivityKind, End, EnvironmentSample, GraphEdge, GraphNode, GraphNodeId, NameId,
+    SampleOf,
 };
 use trijet::trace::process_file;
 
@@ -135,6 +136,7 @@ fn with_a_graph_and_samples() -> Vec<u8> {
     process_file::header(&mut file, 100, 130_001, at(0));
     process_file::name(&mut file, NameId(0), b"gemm");
     process_file::node(&mut file, GraphNodeId(0), &GraphNode { graph: 6, node: Some(1 << 32) });
+    process_file::edge(&mut file, &GraphEdge { graph: 6, from: 1 << 32, to: (1 << 32) + 1 });
     let kernel = Activity {
         kind: ActivityKind::Kernel,
         begin: at(0),

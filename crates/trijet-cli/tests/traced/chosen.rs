@@ -12,9 +12,19 @@ fn traced(options: &[&str], program: &str) -> (Traced, ProcessTrace) {
 
 /// The same with another version of CUPTI.
 fn traced_by(options: &[&str], program: &str, version: &str) -> (Traced, ProcessTrace) {
+    traced_with(options, program, "EMPTY_CUPTI_VERSION", version)
+}
+
+/// The same with a variable for the stand-in for CUPTI.
+fn traced_with(
+    options: &[&str],
+    program: &str,
+    variable: &str,
+    value: &str,
+) -> (Traced, ProcessTrace) {
     let place = Place::new();
     let mut command = place.command_with(&[&["-o", "kept.trijet"], options].concat(), program);
-    let traced = place.finished(command.env("EMPTY_CUPTI_VERSION", version).spawn().unwrap());
+    let traced = place.finished(command.env(variable, value).spawn().unwrap());
     assert_eq!(traced.status, Some(0), "{traced:?}");
     let file = std::fs::File::open(place.path("kept.trijet")).unwrap();
     let mut traces = process_file::read(file).unwrap();
@@ -53,7 +63,33 @@ pub(crate) fn nodes() {
     let graph = &traced.first("graphs")[0];
     assert_eq!((&graph["launches"], &graph["nodes"]), (&3.into(), &2.into()), "{graph}");
     assert_eq!(graph["by_name"][0]["name"], "stand_in_kernel", "{graph}");
-    assert_eq!(graph["median_launch_ns"], 7_000, "{graph}");
+    assert_eq!(graph["median_launch_ns"], 7_900, "{graph}");
+}
+
+/// The edges have the numbers of the nodes that ran, and not of the template or of the graph that
+/// the driver makes of the copy.
+pub(crate) fn edges() {
+    let (traced, trace) = traced(&[], "launches-graphs 3");
+    let edges: Vec<_> = trace.edges.iter().map(|one| (one.graph, one.from, one.to)).collect();
+    assert_eq!(edges, [(6, 6 << 32, (6 << 32) + 1)], "{traced:?}");
+    let ran: Vec<_> = trace.nodes.iter().filter_map(|one| one.node).collect();
+    assert_eq!(ran, [edges[0].1, edges[0].2]);
+    assert_eq!(traced.first("graphs")[0]["edges"], 1, "{traced:?}");
+}
+
+pub(crate) fn no_edges_of_launches() {
+    let (traced, trace) = traced(&["--graphs", "launch"], "launches-graphs 3");
+    assert!(trace.edges.is_empty(), "{traced:?}");
+    assert_eq!(traced.first("graphs")[0]["edges"], 0, "{traced:?}");
+}
+
+/// The rest of the trace is as with another CUPTI, without a warning.
+pub(crate) fn older_graphs() {
+    let variable = "EMPTY_CUPTI_WITHOUT_EDGES";
+    let (traced, trace) = traced_with(&[], "launches-graphs 3", variable, "1");
+    assert!(trace.edges.is_empty(), "{traced:?}");
+    assert_eq!((trace.nodes.len(), trace.activities.len()), (2, 9), "{traced:?}");
+    assert!(trace.troubles.is_empty() && trace.notes.is_empty(), "{traced:?}");
 }
 
 pub(crate) fn launches() {

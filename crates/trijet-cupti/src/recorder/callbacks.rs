@@ -2,10 +2,22 @@
 
 use super::{Progress, RECORDER, guarded};
 use crate::buffers;
+use crate::graph_edges;
 use std::ffi::{c_int, c_void};
 
-/// The callback of the subscription. CUPTI does not call it, because no callback domain is enabled.
-pub(super) extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
+/// The callback of the subscription. CUPTI calls it only at new edges of graphs.
+pub(super) extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_void) {
+    guarded(|| {
+        let Some(recorder) = RECORDER.get().filter(|recorder| recorder.is_at_home()) else {
+            return;
+        };
+        // SAFETY: CUPTI has passed these arguments, and this callback has not returned.
+        let edge = unsafe { graph_edges::stated(&recorder.api, domain, number, data) };
+        if let Some(edge) = edge {
+            recorder.new_edges.add(edge);
+        }
+    });
+}
 
 /// The callback with which CUPTI asks for an empty buffer.
 pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
@@ -28,7 +40,13 @@ pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, recor
 }
 
 /// The callback with which CUPTI returns a buffer.
-pub(super) extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
+pub(super) extern "C" fn completed(
+    _: *mut c_void,
+    _: u32,
+    buffer: *mut u8,
+    _: usize,
+    valid: usize,
+) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
         if !recorder.is_at_home() {

@@ -116,14 +116,17 @@ impl ProcessProfile {
             writeln!(f, "  CUDA graphs of the whole run, by time on a GPU:")?;
             writeln!(
                 f,
-                "    {:>12}{:>12}{:>10}{:>7}",
-                "GPU busy", "one launch", "launches", "nodes"
+                "    {:>12}{:>12}{:>10}{:>7}{:>7}",
+                "GPU busy", "one launch", "launches", "nodes", "edges"
             )?;
         }
-        for GraphTime { graph, launches, nodes, launch, busy, names } in &self.graphs {
-            writeln!(f, "    {busy:>12}{launch:>12}{launches:>10}{nodes:>7}  graph {graph}")?;
+        for GraphTime { graph, launches, nodes, edges, launch, busy, names } in &self.graphs {
+            writeln!(
+                f,
+                "    {busy:>12}{launch:>12}{launches:>10}{nodes:>7}{edges:>7}  graph {graph}"
+            )?;
             for NodeTime { name, nodes, total } in names.iter().take(NAMES_MAX) {
-                writeln!(f, "    {total:>12}{nodes:>29}    {name}")?;
+                writeln!(f, "    {total:>12}{nodes:>29}{:>7}    {name}", "")?;
             }
         }
         Ok(())

@@ -241,6 +241,18 @@ pub struct GraphNode {
     pub node: Option<u64>,
 }
 
+/// An edge between two nodes of a CUDA graph that was instantiated. A node of an edge need not have
+/// operations: an empty node and a host node have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphEdge {
+    /// The number of the graph, as CUPTI numbers it.
+    pub graph: u32,
+    /// The number of the earlier node.
+    pub from: u64,
+    /// The number of the node that follows it.
+    pub to: u64,
+}
+
 /// A use of a CUDA event by a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventUse {
@@ -379,6 +391,8 @@ pub struct ProcessTrace {
     pub activities: Vec<Activity>,
     /// The nodes of CUDA graphs, by [`GraphNodeId`].
     pub nodes: Vec<GraphNode>,
+    /// The edges of CUDA graphs: all edges of a graph, or none if they are unknown.
+    pub edges: Vec<GraphEdge>,
     /// The allocations and frees, in any order.
     pub allocations: Vec<Allocation>,
     /// The uses of events by streams, in any order.

@@ -16,8 +16,8 @@ mod write;
 pub use join::append_whole_blocks;
 pub use read::read;
 pub use write::{
-    activity, allocation, command, context, end, event_use, header, name, node, note, rank, sample,
-    stream, trouble,
+    activity, allocation, command, context, edge, end, event_use, header, name, node, note, rank,
+    sample, stream, trouble,
 };
 
 #[cfg(test)]
@@ -28,8 +28,8 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-        EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
-        NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
+        EnvironmentSample, EventUse, EventUseKind, GraphEdge, GraphNode, GraphNodeId, MarkKind,
+        MemoryKind, NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
     };
 
     use std::collections::BTreeMap;
@@ -158,6 +158,7 @@ mod tests {
                 })
                 .collect(),
             nodes: nodes.to_vec(),
+            edges: vec![GraphEdge { graph: 6, from: 1 << 34, to: (1 << 40) + 1 }],
             events: events(),
             samples: samples(),
             left_out: 0,
@@ -184,6 +185,7 @@ mod tests {
         for (one, id) in trace.nodes.iter().zip(0..) {
             node(&mut out, GraphNodeId(id), one);
         }
+        trace.edges.iter().for_each(|one| edge(&mut out, one));
         trace.contexts.iter().for_each(|info| context(&mut out, info));
         trace.streams.iter().for_each(|info| stream(&mut out, info));
         trace.threads.iter().for_each(|(number, name)| thread(&mut out, *number, name.as_bytes()));
@@ -223,10 +225,11 @@ mod tests {
         assert_eq!(read[0].activities, whole.activities);
     }
 
-    /// A trace as versions before 7 have it: without nodes, events and samples.
+    /// A trace as versions before 7 have it: without nodes, edges, events and samples.
     fn without_graphs() -> ProcessTrace {
         let mut older = trace();
         older.nodes.clear();
+        older.edges.clear();
         older.events.clear();
         older.samples.clear();
         older.activities.iter_mut().for_each(|one| one.node = None);
@@ -239,6 +242,15 @@ mod tests {
         let older = ProcessTrace { rank: None, threads: BTreeMap::new(), ..without_graphs() };
         let mut bytes = bytes_of(&older);
         bytes[12] = 3;
+        let read = read(bytes.as_slice()).unwrap();
+        assert_eq!(format!("{:?}", read[0]), format!("{older:?}"));
+    }
+
+    #[test]
+    fn a_file_of_the_version_before_edges_is_read() {
+        let older = ProcessTrace { edges: Vec::new(), ..trace() };
+        let mut bytes = bytes_of(&older);
+        bytes[12] = 7;
         let read = read(bytes.as_slice()).unwrap();
         assert_eq!(format!("{:?}", read[0]), format!("{older:?}"));
     }
@@ -317,13 +329,18 @@ mod tests {
         header(&mut skipped, 1, 1, Nanos(0));
         node(&mut skipped, GraphNodeId(1), &GraphNode { graph: 1, node: None });
         assert!(words(&skipped).contains("a node with the number 1, where 0"));
+
+        let mut circle = Vec::new();
+        header(&mut circle, 1, 1, Nanos(0));
+        edge(&mut circle, &GraphEdge { graph: 1, from: 5, to: 5 });
+        assert!(words(&circle).contains("from the node 5 to itself"));
     }
 
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&trace());
-        newer[12] = 8;
-        assert!(words(&newer).contains("version 8"));
+        newer[12] = 9;
+        assert!(words(&newer).contains("version 9"));
         newer[12] = 2;
         assert!(words(&newer).contains("version 2"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));

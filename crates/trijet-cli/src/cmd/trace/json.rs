@@ -77,6 +77,7 @@ fn graph(one: &GraphTime) -> Value {
         "graph": one.graph,
         "launches": one.launches,
         "nodes": one.nodes,
+        "edges": one.edges,
         "median_launch_ns": one.launch.0,
         "gpu_busy_ns": one.busy.0,
         "by_name": names.collect::<Vec<_>>(),

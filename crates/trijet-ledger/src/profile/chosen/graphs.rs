@@ -1,8 +1,5 @@
 //! The launches of CUDA graphs. The operations of a launch have the number of its call, and each
-//! operation has the number of its node.
-//!
-//! CUPTI reports which node an operation is a run of, and not the edges between nodes. So the order
-//! within a launch is known only where nodes share a stream, or from their times.
+//! operation has the number of its node, which the edges of the graph have too.
 #![forbid(unsafe_code)]
 
 use super::super::activities::is_timed;
@@ -25,6 +22,9 @@ pub struct GraphTime {
     pub launches: usize,
     /// The number of nodes that ran; 0 if launches were recorded as a whole.
     pub nodes: usize,
+    /// The number of edges between its nodes, with the nodes that left no operation; 0 if they are
+    /// unknown.
+    pub edges: usize,
     /// The median time of a launch, from the start of its first operation to the end of the last.
     pub launch: Nanos,
     /// The time in which at least one operation of the graph ran.
@@ -59,14 +59,24 @@ pub(in crate::profile) fn times(trace: &ProcessTrace) -> Vec<GraphTime> {
             by_graph.entry(node.graph).or_default().push((one, node));
         }
     }
-    let mut all: Vec<GraphTime> =
-        by_graph.into_iter().map(|(graph, runs)| time(trace, graph, &runs)).collect();
+    let mut edges: HashMap<u32, usize> = HashMap::new();
+    trace.edges.iter().for_each(|one| *edges.entry(one.graph).or_default() += 1);
+    let edges_of = |graph| edges.get(&graph).copied().unwrap_or(0);
+    let mut all: Vec<GraphTime> = by_graph
+        .into_iter()
+        .map(|(graph, runs)| time(trace, graph, edges_of(graph), &runs))
+        .collect();
     all.sort_by_key(|one| (Reverse(one.busy), one.graph));
     all.truncate(LISTED_MAX);
     all
 }
 
-fn time(trace: &ProcessTrace, graph: u32, runs: &[(&Activity, GraphNode)]) -> GraphTime {
+fn time(
+    trace: &ProcessTrace,
+    graph: u32,
+    edges: usize,
+    runs: &[(&Activity, GraphNode)],
+) -> GraphTime {
     let mut launches: HashMap<u32, (u64, u64)> = HashMap::new();
     let mut by_name: HashMap<String, NodeRuns> = HashMap::new();
     let mut names: HashMap<_, String> = HashMap::new();
@@ -99,6 +109,7 @@ fn time(trace: &ProcessTrace, graph: u32, runs: &[(&Activity, GraphNode)]) -> Gr
         graph,
         launches: launches.len(),
         nodes: nodes.len(),
+        edges,
         launch: Nanos(lengths[lengths.len() / 2]),
         busy: busy.length(),
         names,

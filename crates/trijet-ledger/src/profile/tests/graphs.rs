@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
-use crate::trace::activity::{GraphNode, GraphNodeId};
+use crate::trace::activity::{GraphEdge, GraphNode, GraphNodeId};
 
 /// A graph of three nodes, two of them with the same kernel, which is launched `launches` times.
 /// Each launch takes 100 us and leaves 20 us of them unused.
@@ -36,6 +36,16 @@ fn operations_of_a_graph_are_grouped_by_launch_and_name() {
     let names: Vec<_> =
         graph.names.iter().map(|one| (one.name.as_str(), one.nodes, one.total.0)).collect();
     assert_eq!(names, [("scale", 2, 150_000), ("sum", 1, 90_000)]);
+}
+
+#[test]
+fn the_edges_of_a_graph_are_counted() {
+    let mut scenario = launched(2);
+    let edge = |graph, from| GraphEdge { graph, from, to: from + 1 };
+    scenario.trace.edges = vec![edge(6, 10), edge(6, 11), edge(7, 20)];
+    let process = scenario.process();
+    let [graph] = process.graphs.as_slice() else { panic!("{:?}", process.graphs) };
+    assert_eq!((graph.graph, graph.edges), (6, 2));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
-    NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
+    EnvironmentSample, EventUse, EventUseKind, GraphEdge, GraphNode, GraphNodeId, MarkKind,
+    MemoryKind, NameId, OverheadKind, ProcessTrace, SampleOf, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
-    ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, EVENT, HEADER, MAGIC, NAME,
-    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NO_SYNC, NODE, NODES_MAX, NOTE, RANK, SAMPLE, STREAM,
-    THREAD, TROUBLE, VERSION, VERSION_OLDEST, event, mark, sample,
+    ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, EDGE, EDGES_MAX, END, EVENT, HEADER,
+    MAGIC, NAME, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NO_SYNC, NODE, NODES_MAX, NOTE, RANK, SAMPLE,
+    STREAM, THREAD, TROUBLE, VERSION, VERSION_OLDEST, event, mark, sample,
 };
 
 /// The maximum number of contexts that the reader accepts. The same maximum holds for streams, for
@@ -174,6 +174,7 @@ impl<R: Read> ProcessReader<R> {
                 Ok(())
             }
             tag if tag == NODE.0 => node(trace, sized(payload, NODE.1)?),
+            tag if tag == EDGE.0 => edge(trace, sized(payload, EDGE.1)?),
             tag if tag == END.0 => end(trace, sized(payload, END.1)?),
             tag => counted(trace, &mut self.activities, tag, payload),
         }
@@ -312,6 +313,17 @@ fn node(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
         return Err(format!("a node with the number {id}, where {expected} is expected"));
     }
     trace.nodes.push(GraphNode { graph, node: (node != 0).then_some(node) });
+    Ok(())
+}
+
+fn edge(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
+    below(EDGES_MAX, trace.edges.len(), "edges of graphs")?;
+    let [graph] = words(payload);
+    let [from, to] = longs(&payload[4..]);
+    if from == to {
+        return Err(format!("an edge of a graph from the node {from} to itself"));
+    }
+    trace.edges.push(GraphEdge { graph, from, to });
     Ok(())
 }
 

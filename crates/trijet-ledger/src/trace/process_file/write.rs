@@ -6,8 +6,8 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
-    EnvironmentSample, EventUse, EventUseKind, GraphNode, GraphNodeId, MarkKind, MemoryKind,
-    NameId, OverheadKind, SampleOf, StreamInfo, SyncKind,
+    EnvironmentSample, EventUse, EventUseKind, GraphEdge, GraphNode, GraphNodeId, MarkKind,
+    MemoryKind, NameId, OverheadKind, SampleOf, StreamInfo, SyncKind,
 };
 use trijet_cupti::file::{
     self, Allocated, NO_NAME, NO_SYNC, Row, Totals, event, kind, mark, sample as values,
@@ -86,6 +86,12 @@ pub fn allocation(out: &mut Vec<u8>, one: &Allocation) {
 pub fn node(out: &mut Vec<u8>, id: GraphNodeId, node: &GraphNode) {
     let of = file::GraphNode { graph: node.graph, node: node.node.unwrap_or(0) };
     file::node(out, id.0, of);
+}
+
+/// Appends an edge of a graph.
+pub fn edge(out: &mut Vec<u8>, one: &GraphEdge) {
+    let GraphEdge { graph, from, to } = *one;
+    file::edge(out, file::GraphEdge { graph, from, to });
 }
 
 /// Appends a use of an event.
