@@ -6,6 +6,7 @@ use super::super::calls::{Class, ProgramCalls};
 use super::super::findings::ProcessStreams;
 use super::edges::{CALL_NS, CallOf, EdgeKind, Moments, RunEdge, WaitOf};
 use super::events::EventOrder;
+use super::graphs::{GraphOrder, NodeBefore, SilentNode};
 use super::host::HostOrder;
 use super::run::{CopyRate, Placed, RunModel};
 use super::sorted::SortedTrace;
@@ -45,21 +46,35 @@ struct Earlier<'a> {
     legacy: &'a [usize],
     /// The last ones of streams that its stream waited for.
     events: &'a [usize],
+    /// The ones before it in its graph. If there are some, it follows none of its own launch for
+    /// another reason.
+    graph: &'a [NodeBefore],
+}
+
+/// The last operations of a stream.
+#[derive(Debug, Clone, Copy)]
+struct LastOfStream {
+    operation: usize,
+    /// The last one that belongs to another launch of a graph than `operation`.
+    before_launch: Option<usize>,
 }
 
 /// The operations that each operation follows because of the legacy stream.
 type FollowedByLegacy = HashMap<usize, Vec<usize>>;
 
-/// The order between operations of different streams that the records state.
+/// The order between operations that the records state, other than the order of their streams.
 struct StreamOrder {
     legacy: FollowedByLegacy,
     events: EventOrder,
+    graphs: GraphOrder,
 }
 
 impl StreamOrder {
-    /// Whether an operation follows one of another stream.
+    /// Whether an operation follows another one by this order.
     fn holds(&self, operation: usize) -> bool {
-        self.legacy.contains_key(&operation) || !self.events.before(operation).is_empty()
+        self.legacy.contains_key(&operation)
+            || !self.events.before(operation).is_empty()
+            || !self.graphs.before(operation).is_empty()
     }
 }
 
@@ -96,8 +111,15 @@ impl Builder<'_> {
     fn model(mut self) -> Option<RunModel> {
         self.loading = self.loads();
         self.add_calls();
-        self.add_operations();
-        let count = 2 * (self.trace.calls.len() + self.trace.operations.len()) + 1;
+        let order = StreamOrder {
+            legacy: self.legacy_order(),
+            events: self.trace.event_order(),
+            graphs: self.trace.graph_order(),
+        };
+        self.add_silent(&order.graphs);
+        self.add_operations(&order);
+        let silent = order.graphs.silent.len();
+        let count = 2 * (self.trace.calls.len() + self.trace.operations.len()) + 1 + silent;
         let moments = Moments::of(count, &self.edges)?;
         let rate = |wanted: CopyDirection| {
             let pinned = |one: &&Activity| {
@@ -248,12 +270,28 @@ impl Builder<'_> {
         Typical { latency, gap }
     }
 
-    fn add_operations(&mut self) {
-        let order = StreamOrder { legacy: self.legacy_order(), events: self.trace.event_order() };
-        let typical = self.typical(&order);
+    /// Adds the edges to the nodes of graphs that left no operation.
+    fn add_silent(&mut self, graphs: &GraphOrder) {
+        for (at, SilentNode { before, call, .. }) in graphs.silent.iter().enumerate() {
+            let moment = self.trace.of_silent(at);
+            for one in before {
+                let from = match *one {
+                    NodeBefore::Operation(one) => self.trace.of_operation(one) + 1,
+                    NodeBefore::Silent(one) => self.trace.of_silent(one),
+                };
+                self.add(from, moment, 0, EdgeKind::Graph);
+            }
+            if let Some(call) = *call {
+                self.add(self.trace.of_call(call), moment, 0, EdgeKind::Launch);
+            }
+        }
+    }
+
+    fn add_operations(&mut self, order: &StreamOrder) {
+        let typical = self.typical(order);
         // The copies of a direction share an engine.
         let mut on_engine: HashMap<(u32, CopyDirection), usize> = HashMap::new();
-        let mut on_stream: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut on_stream: HashMap<(u32, u32), LastOfStream> = HashMap::new();
         let mut last_kernels: HashMap<(u32, u32), usize> = HashMap::new();
         for at in 0..self.trace.operations.len() {
             let one = &self.trace.operations[at];
@@ -272,31 +310,79 @@ impl Builder<'_> {
             }
             let (moment, length) = (self.trace.of_operation(at), one.end() - one.begin());
             self.add(moment, moment + 1, length, kind);
-            let last = on_stream.insert(stream, at);
+            let last = on_stream.get(&stream).copied();
+            let is_of_launch = |one: &usize| order.graphs.are_of_one_launch(*one, at);
+            // The last operation of the stream before the launch, or before the operation.
+            let outside = match last {
+                Some(last) if is_of_launch(&last.operation) => last.before_launch,
+                last => last.map(|last| last.operation),
+            };
+            on_stream.insert(stream, LastOfStream { operation: at, before_launch: outside });
+            let graph = order.graphs.before(at);
+            let followed = outside.filter(|_| graph.is_empty());
+            let kernel = last_kernels.get(&stream).copied().filter(|one| !is_of_launch(one));
             let earlier = Earlier {
-                stream: last,
-                kernel: last_kernels.get(&stream).copied(),
-                engine: engine.filter(|before| last != Some(*before)),
+                stream: followed,
+                kernel: kernel.filter(|_| graph.is_empty()),
+                engine: engine.filter(|before| followed != Some(*before)),
                 legacy: order.legacy.get(&at).map_or(&[], Vec::as_slice),
                 events: order.events.before(at),
+                graph,
             };
             if !is_copy {
                 last_kernels.insert(stream, at);
             }
-            let edges = self.edges_to(at, &earlier, typical);
-            self.add_known(at, edges, &order.events);
+            let mut edges = self.edges_to(at, &earlier, &order.graphs, typical);
+            edges.extend(self.by_graph(at, &order.graphs));
+            self.add_known(at, edges, order);
         }
     }
 
+    /// The edges to the start of an operation from the nodes before it in its graph.
+    fn by_graph<'b>(
+        &'b self,
+        at: usize,
+        graphs: &'b GraphOrder,
+    ) -> impl Iterator<Item = Timed> + 'b {
+        let (begin, kind) = (self.trace.operations[at].begin(), EdgeKind::Graph);
+        graphs.before(at).iter().map(move |one| match *one {
+            NodeBefore::Operation(one) => {
+                let (from, before) = (self.trace.of_operation(one), &self.trace.operations[one]);
+                if before.end() <= begin {
+                    return Timed { from: from + 1, at: before.end(), delay: 0, kind };
+                }
+                // A dependent launch starts while the kernel before it runs.
+                Timed { from, at: before.begin(), delay: begin - before.begin(), kind }
+            }
+            NodeBefore::Silent(one) => {
+                let from = self.trace.of_silent(one);
+                Timed { from, at: graphs.silent[one].ready, delay: 0, kind }
+            }
+        })
+    }
+
     /// The edges to the start of an operation that its records state: from its call, from the
-    /// operations of its stream and its engine, and from those before an event.
-    fn edges_to(&self, at: usize, earlier: &Earlier<'_>, typical: Typical) -> Vec<Timed> {
+    /// operations of its stream and its engine, and from those before an event. The edges of its
+    /// graph are not among them.
+    fn edges_to(
+        &self,
+        at: usize,
+        earlier: &Earlier<'_>,
+        graphs: &GraphOrder,
+        typical: Typical,
+    ) -> Vec<Timed> {
         let operation = &self.trace.operations[at];
         let begin = operation.begin();
         let end_of = |one: Option<usize>| one.map_or(0, |one| self.trace.operations[one].end());
+        let legacy = || earlier.legacy.iter().filter(|&&one| !graphs.are_of_one_launch(one, at));
         let called = operation.call.map(|call| (call, self.trace.calls[call].time.clone()));
         let called = called.filter(|(_, time)| time.start <= begin);
-        let awaited = earlier.events.iter().map(|&one| end_of(Some(one))).max().unwrap_or(0);
+        let in_graph = earlier.graph.iter().map(|one| match *one {
+            NodeBefore::Operation(one) => end_of(Some(one)),
+            NodeBefore::Silent(one) => graphs.silent[one].ready,
+        });
+        let events = earlier.events.iter().map(|&one| end_of(Some(one)));
+        let awaited = events.chain(in_graph).max().unwrap_or(0);
         let free = end_of(earlier.stream).max(end_of(earlier.engine)).max(awaited);
         let gap = begin.saturating_sub(free);
         // An operation that starts long after the one before it has waited for its launch.
@@ -325,8 +411,7 @@ impl Builder<'_> {
                 found.push(Timed { from, at, delay: begin - at, kind });
             } else {
                 // The launch, or an operation of another stream, explains the rest of the gap.
-                let is_held =
-                    awaited > end || earlier.legacy.iter().any(|&one| end_of(Some(one)) > end);
+                let is_held = awaited > end || legacy().any(|&one| end_of(Some(one)) > end);
                 let explained = if is_launched || is_held { typical.gap } else { LATENCY_MAX_NS };
                 let delay = (begin - end).min(explained);
                 found.push(Timed { from: from + 1, at: end, delay, kind });
@@ -334,7 +419,7 @@ impl Builder<'_> {
         }
         let kernel = earlier.kernel.filter(|&one| Some(one) != earlier.stream);
         let of_kernel = EdgeKind::Stream { is_copy: [false, operation.is_copy()] };
-        let legacy = earlier.legacy.iter().map(|&one| (Some(one), EdgeKind::Legacy));
+        let legacy = legacy().map(|&one| (Some(one), EdgeKind::Legacy));
         let events = earlier.events.iter().map(|&one| (Some(one), EdgeKind::Event));
         let ended = [(kernel, of_kernel), (earlier.engine, EdgeKind::Between)];
         for (one, kind) in ended.into_iter().chain(legacy).chain(events) {
@@ -348,8 +433,9 @@ impl Builder<'_> {
     }
 
     /// Adds the edges to the start of an operation, and one to explain a later start. A start
-    /// within the latency after an operation that an event orders before it needs no other reason.
-    fn add_known(&mut self, at: usize, mut edges: Vec<Timed>, events: &EventOrder) {
+    /// within the latency after an operation that an event or a graph orders before it needs no
+    /// other reason. The time of a node that left no operation explains any later start.
+    fn add_known(&mut self, at: usize, mut edges: Vec<Timed>, order: &StreamOrder) {
         let (begin, moment) = (self.trace.operations[at].begin(), self.trace.of_operation(at));
         let (binding, ready) = edges.iter().enumerate().fold((None, 0), |best, (at, edge)| {
             let ready = edge.at.saturating_add(edge.delay);
@@ -362,9 +448,18 @@ impl Builder<'_> {
                 edges.push(Timed { from: 0, at: self.trace.start, delay, kind: EdgeKind::Start });
             }
             Some(binding) => {
-                let is_by_event = edges[binding].kind == EdgeKind::Event;
-                let explained = if is_by_event { LATENCY_MAX_NS } else { CLOCKS_NS };
-                match self.followed(at, ready, events).filter(|_| late > explained) {
+                let is_ordered = matches!(edges[binding].kind, EdgeKind::Event | EdgeKind::Graph);
+                let explained = if is_ordered { LATENCY_MAX_NS } else { CLOCKS_NS };
+                let silent = self.trace.of_silent(0);
+                let unknown = (0..edges.len())
+                    .filter(|&one| late > explained && edges[one].from >= silent)
+                    .max_by_key(|&one| edges[one].at);
+                if let Some(unknown) = unknown {
+                    edges[unknown].delay = begin.saturating_sub(edges[unknown].at);
+                }
+                let is_late = late > explained && unknown.is_none();
+                match self.followed(at, ready, order).filter(|_| is_late) {
+                    _ if unknown.is_some() => {}
                     Some((from, time)) => {
                         let kind = EdgeKind::Between;
                         edges.push(Timed { from, at: time, delay: begin - time, kind });
@@ -384,13 +479,17 @@ impl Builder<'_> {
     /// operation that ran at that time. An event or the multiprocessors kept the operation waiting.
     /// The trace does not tell which, unless it has the waits between the two streams: then no
     /// other event can have kept it, and kernels alone compete for the multiprocessors.
-    fn followed(&self, at: usize, ready: u64, events: &EventOrder) -> Option<(u32, u64)> {
+    fn followed(&self, at: usize, ready: u64, order: &StreamOrder) -> Option<(u32, u64)> {
         let operations = &self.trace.operations;
         let (begin, stream) = (operations[at].begin(), operations[at].stream());
         let is_kernel = |one: usize| operations[one].activity.kind == ActivityKind::Kernel;
         let is_other = |one: &usize| {
             let other = operations[*one].stream();
-            other != stream && (is_kernel(*one) && is_kernel(at) || !events.knows(stream, other))
+            let is_rival = is_kernel(*one) && is_kernel(at);
+            if order.graphs.are_of_one_launch(*one, at) {
+                return is_rival || other == stream;
+            }
+            other != stream && (is_rival || !order.events.knows(stream, other))
         };
         let ended = self.trace.by_end.partition_point(|&one| operations[one].end() <= begin);
         let mut latest = self.trace.by_end[..ended].iter().rev().take(SEARCHED_MAX).copied();

@@ -23,6 +23,7 @@ fn code(kind: EdgeKind) -> u64 {
         EdgeKind::Stream { is_copy: [from, to] } => 9 + u64::from(from) + 2 * u64::from(to),
         EdgeKind::Between => 13,
         EdgeKind::Event => 23,
+        EdgeKind::Graph => 24,
         EdgeKind::Legacy => 14,
         EdgeKind::Run => 15,
         EdgeKind::StagedCopy { is_waited_for: false, .. } => 16,

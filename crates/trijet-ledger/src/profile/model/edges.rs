@@ -60,6 +60,9 @@ pub(super) enum EdgeKind {
     /// From the work before the record of an event to a wait of a stream for the event, or, in a
     /// trace, to the first operation of the stream after the wait.
     Event,
+    /// From an operation of a launch of a CUDA graph, or from a node of the graph that left no
+    /// operation, to one that follows it by an edge of the graph.
+    Graph,
     /// From an operation to an operation of another stream, because one of the streams is the
     /// legacy stream.
     Legacy,

@@ -3,8 +3,9 @@
 //!
 //! A moment of the graph is the start or the end of a call or of an operation. Its edges state what
 //! it follows: the code of the program, the call that enqueued the operation, the operation before
-//! it in the stream, operations of other streams, and for a call that waits, the operations that it
-//! waits for. A replay gives each moment the earliest time that its edges allow.
+//! it in the stream or in its CUDA graph, operations of other streams, and for a call that waits,
+//! the operations that it waits for. A replay gives each moment the earliest time that its edges
+//! allow.
 //!
 //! An edge reproduces a delay only as far as its reason explains it. The delay of a launch, the gap
 //! between two operations of a stream and the return from a wait have maximum lengths. So the
@@ -21,6 +22,7 @@ mod edges;
 mod events;
 mod fixes;
 pub(super) mod gains;
+mod graphs;
 mod host;
 mod ledger;
 mod run;

@@ -113,6 +113,12 @@ impl<'a> SortedTrace<'a> {
         number(2 * (self.calls.len() + at) + 1)
     }
 
+    /// The moment of a node of a graph that left no operation. They have numbers of their own after
+    /// all operations.
+    pub(super) fn of_silent(&self, at: usize) -> u32 {
+        number(2 * (self.calls.len() + self.operations.len()) + 1 + at)
+    }
+
     /// The operations that a call enqueued.
     pub(super) fn enqueued_by(&self, call: usize) -> Vec<usize> {
         let from = self.by_call.partition_point(|(one, _)| *one < call);
