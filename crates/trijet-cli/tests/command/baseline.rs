@@ -107,7 +107,7 @@ fn wrong_baselines_are_refused_by_name() {
     workdir.file("b.json", &file(json!([{ "key": KEY, "until": "soon" }])));
     let words = ["b.json: findings[0]: `until` must be a day as 2027-03-31, not `soon`"];
     refused(&["race.calls", "--baseline", "b.json"], 1, &words);
-    let keep = ["overlap", "--device", "host", "--size", "2MiB", "--repeats=1"];
+    let keep = ["overlap", "--device", "host", "--size", "2MiB", "--radius=1", "--repeats=1"];
     workdir.trijet(&[&keep[..], &["--trace", "run.ledger"]].concat()).done();
     refused(&["run.ledger", "--baseline", "b.json"], 1, &["run.ledger is a ledger"]);
     // A program without a call has no baseline.

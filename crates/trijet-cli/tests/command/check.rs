@@ -34,7 +34,7 @@ fn ledger(without: Option<u64>) -> Vec<u8> {
 #[test]
 fn the_ledger_of_a_correct_run_has_no_finding() {
     let workdir = Workdir::new();
-    let keep = ["overlap", "--device", "host", "--size", "2MiB", "--repeats=1"];
+    let keep = ["overlap", "--device", "host", "--size", "2MiB", "--radius=1", "--repeats=1"];
     workdir.trijet(&[&keep[..], &["--trace", "run.ledger"]].concat()).done();
     let printed = workdir.trijet(&["check", "run.ledger"]).done();
     assert!(printed.contains("every conflict is ordered by a documented CUDA edge"), "{printed}");

@@ -172,7 +172,7 @@ fn prepared() -> Workdir {
     workdir.file("base.trijet", &trace);
     let report = workdir.trijet(&["trace", "--json", "--read", "base.trijet"]).done();
     workdir.file("base.json", report.as_bytes());
-    let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
+    let small = ["--size", "8MiB", "--radius", "1", "--repeats", "1", "--device", "host"];
     let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();
     assert_eq!(workdir.trijet(&call).code, Some(0));
     fs::copy(workdir.path("run.ledger"), workdir.path("base.ledger")).unwrap();
@@ -237,13 +237,13 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
 }
 
 /// The same line with less work. Without a GPU, `--device host` changes nothing. `overlap` takes
-/// seconds for its usual stack, and `doctor` takes as long for JSON as for text.
+/// seconds for its usual stack and radius, and `doctor` takes as long for JSON as for text.
 fn shortened(line: &str) -> String {
     let line = line.replace(" --device host", "");
     let line = line.replace("doctor --json > machine.json", "doctor");
     let is_long = line.starts_with("overlap") && !line.contains("--size") && !line.contains(".npy");
     let (call, file) = line.split_once(" > ").unwrap_or((&line, ""));
-    let call = if is_long { format!("{call} --size 8MiB") } else { call.to_owned() };
+    let call = if is_long { format!("{call} --size 8MiB --radius 1") } else { call.to_owned() };
     if file.is_empty() { call } else { format!("{call} > {file}") }
 }
 

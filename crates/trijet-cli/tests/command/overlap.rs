@@ -408,7 +408,7 @@ fn the_source_of_times_can_be_chosen() {
 /// arguments.
 #[test]
 fn a_run_with_more_slots_than_hardware_queues_keeps_its_arguments() {
-    let call = ["overlap", "--device", "host", "--size", "16MiB", "--depth", "9", "--json"];
-    let printed = Workdir::new().trijet(&call).done();
+    let more = ["--size", "16MiB", "--depth", "9", "--json"];
+    let printed = Workdir::new().trijet(&[&SMALL[..], &more].concat()).done();
     assert!(printed.contains("\"slots\": 9"), "{printed}");
 }

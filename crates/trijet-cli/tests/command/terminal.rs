@@ -106,7 +106,7 @@ fn the_tables_of_reports_fit_into_80_columns() {
     workdir.file("ranks.trijet", &two_ranks());
     let host = ["--device", "host"];
     let map = ["map", "in.npy", "-o", "out.npy", "--op=median", "--report=full"];
-    let overlap = ["overlap", "--size=8MiB", "--repeats=1", "--report=full"];
+    let overlap = ["overlap", "--size=8MiB", "--radius=1", "--repeats=1", "--report=full"];
     for (call, device) in [
         (&map[..], &host[..]),
         (&overlap, &host),
