@@ -29,9 +29,16 @@ pub(crate) fn examined() -> Ran {
     EXAMINED.clone()
 }
 
+/// A run whose output is text. Without a GPU, it measures the host device. It takes seconds, so
+/// tests share it.
+pub(crate) fn printed() -> Ran {
+    static PRINTED: LazyLock<Ran> = LazyLock::new(|| Workdir::new().trijet(&["doctor"]));
+    PRINTED.clone()
+}
+
 #[test]
 fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
-    let ran = Workdir::new().trijet(&["doctor", "--device", "host"]);
+    let ran = printed();
     let steps = ran.progress();
     assert!(steps.len() == 14 && steps[0] == "[1/14] new streams", "{steps:?}");
     let printed = ran.done();

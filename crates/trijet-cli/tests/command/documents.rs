@@ -1,6 +1,7 @@
 //! Every command line of the documents and of the help runs, and ends as the documents state. Every
 //! call that a document names has a command, options and a lesson that exist.
 
+use crate::doctor;
 use crate::trace::{NSYS, kineto};
 use crate::workdir::{Images, Ran, Workdir};
 use std::cell::RefCell;
@@ -204,6 +205,10 @@ fn words(line: &str) -> Vec<String> {
 
 /// Runs one line, whose output may go to a file.
 fn run(workdir: &Workdir, line: &str) -> Ran {
+    // Another test needs the same run, which takes seconds.
+    if line == "doctor" {
+        return doctor::printed();
+    }
     if let Some(file) = line.strip_prefix("sample ") {
         drop(fs::remove_file(workdir.path(file)));
     }
