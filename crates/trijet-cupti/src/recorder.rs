@@ -51,7 +51,6 @@ use crate::opening::{first_blocks, usable};
 use crate::questions::is_question;
 use crate::sink::Sink;
 use crate::system;
-use callbacks::{called, completed, ended, requested};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -176,7 +175,7 @@ fn start(folder: PathBuf) {
             if begun && disk.append_now(&words).is_ok() {
                 // Without an exit handler, the records of the last second are lost and the file
                 // has no end.
-                let _registered = system::at_exit(ended);
+                let _registered = recorder.end_at_exit();
                 recorder.is_subscribed.store(true, Ordering::Release);
                 return recorder.run(disk);
             }
@@ -228,43 +227,6 @@ impl Recorder {
 
     fn handed(&self) -> MutexGuard<'_, Handed> {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes CUPTI collect records. Returns whether CUPTI accepts the buffers of the recorder.
-    /// Appends a warning to `words` for each call that CUPTI refuses. `own` states that the program
-    /// has loaded CUPTI itself. In this case, appends a note that the profiler of the program gets
-    /// no records.
-    fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
-        let mut subscriber: *mut c_void = std::ptr::null_mut();
-        let subscribed = self.api.subscribe.map(|call| {
-            // SAFETY: the call writes the local variable `subscriber`. The code of the callback
-            // `called` is mapped until the process ends.
-            unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
-        });
-        if !accepted(words, "a subscription", subscribed) {
-            return false;
-        }
-        self.subscriber.store(subscriber, Ordering::Relaxed);
-        let registered = self.api.register.map(|call| {
-            // SAFETY: both callbacks have the documented signatures. They find the recorder in a
-            // static that is set before this call. CUPTI calls them until the process ends. This
-            // does not hold if this library is unloaded before. The driver never unloads it.
-            unsafe { call(requested, completed) }
-        });
-        if !accepted(words, "buffers for records", registered) {
-            return false;
-        }
-        self.number_threads();
-        self.enable(words);
-        self.leave_out_questions();
-        if own {
-            file::note(
-                words,
-                "CUPTI accepts one subscriber, which was `trijet trace`: a profiler inside the \
-                 program, such as torch.profiler, got no records of the GPU",
-            );
-        }
-        true
     }
 
     /// Makes records number threads as the operating system does, which has their names. By default

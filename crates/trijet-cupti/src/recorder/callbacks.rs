@@ -1,12 +1,57 @@
-//! The functions of the recorder that CUPTI and the C library call, on threads of the program.
+//! The functions of the recorder that CUPTI and the C library call, on threads of the program, and
+//! their registration.
 
-use super::{Progress, RECORDER, guarded};
-use crate::buffers;
-use crate::graph_edges;
+use super::{Progress, RECORDER, Recorder, accepted, guarded};
+use crate::{buffers, file, graph_edges, system};
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+impl Recorder {
+    /// Makes CUPTI collect records. Returns whether CUPTI accepts the buffers of the recorder.
+    /// Appends a warning to `words` for each call that CUPTI refuses. `own` states that the program
+    /// has loaded CUPTI itself. In this case, appends a note that the profiler of the program gets
+    /// no records.
+    pub(super) fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
+        let mut subscriber: *mut c_void = std::ptr::null_mut();
+        let subscribed = self.api.subscribe.map(|call| {
+            // SAFETY: the call writes the local variable `subscriber`. The code of the callback
+            // `called` is mapped until the process ends.
+            unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
+        });
+        if !accepted(words, "a subscription", subscribed) {
+            return false;
+        }
+        self.subscriber.store(subscriber, Ordering::Relaxed);
+        let registered = self.api.register.map(|call| {
+            // SAFETY: both callbacks have the documented signatures. They find the recorder in a
+            // static that is set before this call. CUPTI calls them until the process ends. This
+            // does not hold if this library is unloaded before. The driver never unloads it.
+            unsafe { call(requested, completed) }
+        });
+        if !accepted(words, "buffers for records", registered) {
+            return false;
+        }
+        self.number_threads();
+        self.enable(words);
+        self.leave_out_questions();
+        if own {
+            file::note(
+                words,
+                "CUPTI accepts one subscriber, which was `trijet trace`: a profiler inside the \
+                 program, such as torch.profiler, got no records of the GPU",
+            );
+        }
+        true
+    }
+
+    /// Makes the process end the recording when it exits. Returns whether it will.
+    pub(super) fn end_at_exit(&self) -> bool {
+        system::at_exit(ended)
+    }
+}
 
 /// The callback of the subscription. CUPTI calls it only at new edges of graphs.
-pub(super) extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_void) {
+extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data: *const c_void) {
     guarded(|| {
         let Some(recorder) = RECORDER.get().filter(|recorder| recorder.is_at_home()) else {
             return;
@@ -20,7 +65,7 @@ pub(super) extern "C" fn called(_: *mut c_void, domain: c_int, number: u32, data
 }
 
 /// The callback with which CUPTI asks for an empty buffer.
-pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut given = buffers::NONE;
     guarded(|| {
         if let Some(recorder) = RECORDER.get() {
@@ -40,13 +85,7 @@ pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, recor
 }
 
 /// The callback with which CUPTI returns a buffer.
-pub(super) extern "C" fn completed(
-    _: *mut c_void,
-    _: u32,
-    buffer: *mut u8,
-    _: usize,
-    valid: usize,
-) {
+extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
         if !recorder.is_at_home() {
@@ -66,7 +105,7 @@ pub(super) extern "C" fn completed(
 }
 
 /// The handler that runs at the exit of the process.
-pub(super) extern "C" fn ended() {
+extern "C" fn ended() {
     guarded(|| {
         if let Some(recorder) = RECORDER.get().filter(|recorder| recorder.is_at_home()) {
             recorder.end();

@@ -99,6 +99,10 @@ mod tests {
         values.into_iter().zip(1u32..).map(of).collect()
     }
 
+    fn nodes() -> Vec<GraphNode> {
+        vec![GraphNode { graph: 6, node: Some(1 << 34) }, GraphNode { graph: 7, node: None }]
+    }
+
     /// A trace with one activity of each kind, and a different value in each field.
     fn trace() -> ProcessTrace {
         let activities = kinds().into_iter().zip(1u32..).map(|(kind, n)| Activity {
@@ -114,8 +118,6 @@ mod tests {
             correlation: u32::MAX - n,
             node: (n % 3).checked_sub(1).map(GraphNodeId),
         });
-        let nodes =
-            [GraphNode { graph: 6, node: Some(1 << 34) }, GraphNode { graph: 7, node: None }];
         let classes = [
             None,
             Some(StreamClass::Legacy),
@@ -157,7 +159,7 @@ mod tests {
                     at: Nanos(u64::from(n)),
                 })
                 .collect(),
-            nodes: nodes.to_vec(),
+            nodes: nodes(),
             edges: vec![GraphEdge { graph: 6, from: 1 << 34, to: (1 << 40) + 1 }],
             events: events(),
             samples: samples(),

@@ -6,7 +6,7 @@ use super::super::calls::{Class, ProgramCalls};
 use super::super::findings::ProcessStreams;
 use super::edges::{CALL_NS, CallOf, EdgeKind, Moments, RunEdge, WaitOf};
 use super::events::EventOrder;
-use super::graphs::{GraphOrder, NodeBefore, SilentNode};
+use super::graphs::{LaunchOrder, NodeBefore, SilentNode};
 use super::host::HostOrder;
 use super::run::{CopyRate, Placed, RunModel};
 use super::sorted::SortedTrace;
@@ -66,7 +66,7 @@ type FollowedByLegacy = HashMap<usize, Vec<usize>>;
 struct StreamOrder {
     legacy: FollowedByLegacy,
     events: EventOrder,
-    graphs: GraphOrder,
+    graphs: LaunchOrder,
 }
 
 impl StreamOrder {
@@ -271,7 +271,7 @@ impl Builder<'_> {
     }
 
     /// Adds the edges to the nodes of graphs that left no operation.
-    fn add_silent(&mut self, graphs: &GraphOrder) {
+    fn add_silent(&mut self, graphs: &LaunchOrder) {
         for (at, SilentNode { before, call, .. }) in graphs.silent.iter().enumerate() {
             let moment = self.trace.of_silent(at);
             for one in before {
@@ -342,7 +342,7 @@ impl Builder<'_> {
     fn by_graph<'b>(
         &'b self,
         at: usize,
-        graphs: &'b GraphOrder,
+        graphs: &'b LaunchOrder,
     ) -> impl Iterator<Item = Timed> + 'b {
         let (begin, kind) = (self.trace.operations[at].begin(), EdgeKind::Graph);
         graphs.before(at).iter().map(move |one| match *one {
@@ -368,7 +368,7 @@ impl Builder<'_> {
         &self,
         at: usize,
         earlier: &Earlier<'_>,
-        graphs: &GraphOrder,
+        graphs: &LaunchOrder,
         typical: Typical,
     ) -> Vec<Timed> {
         let operation = &self.trace.operations[at];

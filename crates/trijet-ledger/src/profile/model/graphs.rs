@@ -41,12 +41,12 @@ struct GraphPlace {
 
 /// The operations before each operation in its graph.
 #[derive(Debug, Default)]
-pub(super) struct GraphOrder {
+pub(super) struct LaunchOrder {
     places: HashMap<usize, GraphPlace>,
     pub(super) silent: Vec<SilentNode>,
 }
 
-impl GraphOrder {
+impl LaunchOrder {
     /// The nodes before an operation in its graph.
     pub(super) fn before(&self, operation: usize) -> &[NodeBefore] {
         self.places.get(&operation).map_or(&[], |place| place.before.as_slice())
@@ -103,13 +103,10 @@ fn at(nodes: &[u64], node: u64) -> Option<usize> {
     nodes.binary_search(&node).ok()
 }
 
-/// The operations of a launch, each with its node.
-type LaunchedNodes = Vec<(usize, GraphNode)>;
-
 impl SortedTrace<'_> {
     /// The order that the edges of graphs give the operations.
-    pub(super) fn graph_order(&self) -> GraphOrder {
-        let mut found = GraphOrder::default();
+    pub(super) fn graph_order(&self) -> LaunchOrder {
+        let mut found = LaunchOrder::default();
         let mut by_graph: HashMap<u32, Vec<&GraphEdge>> = HashMap::new();
         for one in &self.of.edges {
             by_graph.entry(one.graph).or_default().push(one);
@@ -121,7 +118,8 @@ impl SortedTrace<'_> {
             .into_iter()
             .filter_map(|(graph, edges)| Some((graph, GraphNodes::of(&edges)?)))
             .collect();
-        let mut launches: BTreeMap<u32, LaunchedNodes> = BTreeMap::new();
+        // The operations of each launch, each with its node.
+        let mut launches: BTreeMap<u32, Vec<(usize, GraphNode)>> = BTreeMap::new();
         for (at, one) in self.operations.iter().enumerate() {
             if let Some(node) = self.of.node(one.activity) {
                 launches.entry(one.activity.correlation).or_default().push((at, node));
@@ -141,7 +139,11 @@ impl SortedTrace<'_> {
 
     /// For each node of a graph, the operation that a launch ran for it. `None` if a node has
     /// several, or if an operation started before one that it follows.
-    fn ran(&self, nodes: &GraphNodes, operations: &LaunchedNodes) -> Option<Vec<Option<usize>>> {
+    fn ran(
+        &self,
+        nodes: &GraphNodes,
+        operations: &[(usize, GraphNode)],
+    ) -> Option<Vec<Option<usize>>> {
         let mut ran = vec![None; nodes.nodes.len()];
         for (operation, node) in operations {
             if let Some(index) = at(&nodes.nodes, node.node?)
@@ -163,9 +165,8 @@ impl SortedTrace<'_> {
             ended[node] = befores.iter().map(end_of).max().unwrap_or(0);
             let Some(operation) = ran[node] else { continue };
             let begin = self.operations[operation].begin();
-            let is_silent_late =
-                |before: &&usize| ran[**before].is_none() && ended[**before] > begin;
-            if last[node] >= Some(operation) || befores.iter().any(|one| is_silent_late(&one)) {
+            let is_after = |before: usize| ran[before].is_none() && ended[before] > begin;
+            if last[node] >= Some(operation) || befores.iter().any(|&one| is_after(one)) {
                 return None;
             }
         }
@@ -174,7 +175,7 @@ impl SortedTrace<'_> {
 
     fn add_launch(
         &self,
-        found: &mut GraphOrder,
+        found: &mut LaunchOrder,
         launch: usize,
         nodes: &GraphNodes,
         ran: &[Option<usize>],

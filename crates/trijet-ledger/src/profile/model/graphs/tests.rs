@@ -1,5 +1,6 @@
 //! Launches of CUDA graphs whose times a simulation of their edges has made. The replay of a launch
 //! in which one operation takes another time is compared with the simulation of it.
+#![forbid(unsafe_code)]
 
 use super::super::super::calls::ProgramCalls;
 use super::super::edges::{EdgeKind, index};
@@ -143,8 +144,8 @@ fn an_operation_follows_all_operations_before_it() {
     }
 }
 
-/// B follows C, which ended last, and through an empty node A. D follows B, which ended last, and F.
-/// The edges that delayed nothing are in no time of the trace, so no guess replaces them.
+/// B follows C, which ended last, and through an empty node A. D follows B, which ended last, and
+/// F. The edges that delayed nothing are in no time of the trace, so no guess replaces them.
 #[test]
 fn a_replay_without_an_edge_is_another_one() {
     let nodes = [
@@ -158,12 +159,12 @@ fn a_replay_without_an_edge_is_another_one() {
     const F: usize = 3;
     let trace = launched(&nodes);
     for (from, to, longer) in [(0, 1, A), (1, 3, A), (4, 5, F)] {
-        let mut mutant = trace.clone();
-        mutant.edges.retain(|one| (one.from, one.to) != (number(from), number(to)));
-        assert_eq!(mutant.edges.len() + 1, trace.edges.len());
-        assert_eq!(replayed(&mutant, None), replayed(&trace, None), "{from} to {to}");
+        let mut without = trace.clone();
+        without.edges.retain(|one| (one.from, one.to) != (number(from), number(to)));
+        assert_eq!(without.edges.len() + 1, trace.edges.len());
+        assert_eq!(replayed(&without, None), replayed(&trace, None), "{from} to {to}");
         let changed = Some((longer, 900_000));
-        assert_ne!(replayed(&mutant, changed), replayed(&trace, changed), "{from} to {to}");
+        assert_ne!(replayed(&without, changed), replayed(&trace, changed), "{from} to {to}");
     }
 }
 
