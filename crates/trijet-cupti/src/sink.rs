@@ -256,9 +256,17 @@ impl Sink {
         id + 1
     }
 
-    /// Stages the edges of a graph: all or none.
+    /// Stages the edges of a graph, each once: all or none. CUPTI states some edges again when the
+    /// driver instantiates a graph.
     fn stage_edges(&mut self, graph: u32) {
-        let edges = self.edges.of(graph);
+        let stated = self.edges.of(graph);
+        let mut edges = Vec::new();
+        if edges.try_reserve_exact(stated.len()).is_err() {
+            return;
+        }
+        edges.extend_from_slice(stated);
+        edges.sort_unstable_by_key(|one| (one.from, one.to));
+        edges.dedup();
         let bytes = edges.len().saturating_mul(file::HEAD_BYTES + file::EDGE.1);
         if self.edge_count + edges.len() > EDGES_MAX
             || self.staged.try_reserve(bytes.saturating_add(2 * BLOCK_BYTES_MAX)).is_err()
@@ -382,7 +390,7 @@ mod tests {
     fn the_edges_of_a_graph_are_written_once_with_its_first_operation() {
         let (new, texts) = (NewEdges::default(), Numbers(Cell::new(0)));
         let edge = |graph, from| GraphEdge { graph, from, to: from + 1 };
-        [edge(3, 5), edge(4, 8), edge(3, 6)].into_iter().for_each(|one| new.add(one));
+        [edge(3, 5), edge(4, 8), edge(3, 6), edge(3, 5)].into_iter().for_each(|one| new.add(one));
         let mut sink = Sink::default();
         sink.edges.take(&new);
         let whole = GraphNode { graph: 4, node: 0 };
