@@ -46,8 +46,8 @@ struct Earlier<'a> {
     legacy: &'a [usize],
     /// The last ones of streams that its stream waited for.
     events: &'a [usize],
-    /// The ones before it in its graph. If there are some, it follows none of its own launch for
-    /// another reason.
+    /// The nodes before it in its graph. If there are some, it follows no operation of its own
+    /// launch for another reason.
     graph: &'a [NodeBefore],
 }
 
@@ -319,11 +319,12 @@ impl Builder<'_> {
             };
             on_stream.insert(stream, LastOfStream { operation: at, before_launch: outside });
             let graph = order.graphs.before(at);
-            let followed = outside.filter(|_| graph.is_empty());
+            let is_first = !order.graphs.is_later(at);
+            let followed = outside.filter(|_| is_first);
             let kernel = last_kernels.get(&stream).copied().filter(|one| !is_of_launch(one));
             let earlier = Earlier {
                 stream: followed,
-                kernel: kernel.filter(|_| graph.is_empty()),
+                kernel: kernel.filter(|_| is_first),
                 engine: engine.filter(|before| followed != Some(*before)),
                 legacy: order.legacy.get(&at).map_or(&[], Vec::as_slice),
                 events: order.events.before(at),

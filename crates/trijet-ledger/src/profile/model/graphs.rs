@@ -30,6 +30,8 @@ pub(super) struct SilentNode {
     pub(super) call: Option<usize>,
     /// The end of the last operation before it, or the start of the call.
     pub(super) ready: u64,
+    /// Whether an operation of the launch comes before it.
+    follows: bool,
 }
 
 /// An operation of a launch with a known order.
@@ -37,6 +39,8 @@ pub(super) struct SilentNode {
 struct GraphPlace {
     launch: usize,
     before: Vec<NodeBefore>,
+    /// Whether an operation of the launch comes before it, directly or through silent nodes.
+    follows: bool,
 }
 
 /// The operations before each operation in its graph.
@@ -50,6 +54,13 @@ impl LaunchOrder {
     /// The nodes before an operation in its graph.
     pub(super) fn before(&self, operation: usize) -> &[NodeBefore] {
         self.places.get(&operation).map_or(&[], |place| place.before.as_slice())
+    }
+
+    /// Whether an operation follows another one of its launch. The first operations of a launch
+    /// follow the work before it in their streams, also if the driver has put a node of its own
+    /// before them.
+    pub(super) fn is_later(&self, operation: usize) -> bool {
+        self.places.get(&operation).is_some_and(|place| place.follows)
     }
 
     /// Whether two operations belong to one launch whose order is known.
@@ -190,9 +201,13 @@ impl SortedTrace<'_> {
         for &node in &nodes.order {
             let before: Vec<NodeBefore> =
                 nodes.before[node].iter().filter_map(|&before| stands[before]).collect();
+            let follows = before.iter().any(|one| match *one {
+                NodeBefore::Operation(_) => true,
+                NodeBefore::Silent(one) => found.silent[one].follows,
+            });
             if let Some(operation) = ran[node] {
                 stands[node] = Some(NodeBefore::Operation(operation));
-                found.places.insert(operation, GraphPlace { launch, before });
+                found.places.insert(operation, GraphPlace { launch, before, follows });
                 continue;
             }
             let call = call.filter(|_| before.is_empty());
@@ -203,7 +218,7 @@ impl SortedTrace<'_> {
             let ready = ready.max().or_else(|| call.map(|call| self.calls[call].time.start));
             if let Some(ready) = ready {
                 stands[node] = Some(NodeBefore::Silent(found.silent.len()));
-                found.silent.push(SilentNode { before, call, ready });
+                found.silent.push(SilentNode { before, call, ready, follows });
             }
         }
     }

@@ -190,23 +190,29 @@ fn the_time_of_a_node_without_an_operation_remains() {
     }
 }
 
-/// The first operation of a launch waits for the kernel that its stream has before it.
+/// The first operation of a launch waits for the kernel that its stream has before it, also if a
+/// node without an operation comes first: the driver adds such nodes.
 #[test]
 fn a_launch_follows_the_work_before_it_in_its_stream() {
-    let nodes = [node(13, 100_000, &[]), node(14, 90_000, &[0])];
-    let mut trace = launched(&nodes);
-    let (early, late) = (START + 800_000, 300_000);
-    for one in trace.activities.iter_mut().skip(1) {
-        (one.begin.0, one.end.0) = (one.begin.0 + early - START, one.end.0 + early - START);
+    let plain = vec![node(13, 100_000, &[]), node(14, 90_000, &[0])];
+    let after_silent =
+        vec![silent(0, &[]), silent(0, &[0]), node(13, 100_000, &[1]), node(14, 90_000, &[2])];
+    for nodes in [plain, after_silent] {
+        let mut trace = launched(&nodes);
+        let (early, late) = (START + 800_000, 300_000);
+        for one in trace.activities.iter_mut().skip(1) {
+            (one.begin.0, one.end.0) = (one.begin.0 + early - START, one.end.0 + early - START);
+        }
+        let end = START + LATENCY + 800_000;
+        let mut kernel = activity(ActivityKind::Kernel, [START - 20_000, end], 13);
+        let mut call =
+            activity(ActivityKind::Call(Api::Runtime), [START - 30_000, START - 25_000], 0);
+        (kernel.correlation, call.correlation) = (2, 2);
+        trace.activities.extend([call, kernel]);
+        let [before, after] = [None, Some((2, late))].map(|changed| replayed(&trace, changed));
+        assert_eq!(before[0][0] - after[0][0], end - (START - 20_000) - late, "{nodes:?}");
+        assert_eq!(before[1][0] - after[1][0], before[0][0] - after[0][0], "{nodes:?}");
     }
-    let end = START + LATENCY + 800_000;
-    let mut kernel = activity(ActivityKind::Kernel, [START - 20_000, end], 13);
-    let mut call = activity(ActivityKind::Call(Api::Runtime), [START - 30_000, START - 25_000], 0);
-    (kernel.correlation, call.correlation) = (2, 2);
-    trace.activities.extend([call, kernel]);
-    let [before, after] = [None, Some((2, late))].map(|changed| replayed(&trace, changed));
-    assert_eq!(before[0][0] - after[0][0], end - (START - 20_000) - late);
-    assert_eq!(before[1][0] - after[1][0], before[0][0] - after[0][0]);
 }
 
 /// Whether the operations of a trace have the order of their edges.
