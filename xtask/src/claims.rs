@@ -10,8 +10,8 @@
 //! eight processes run on a few processors as on eight machines. In a folder, a process is cut off
 //! by SIGSTOP.
 //!
-//! `claims nfs FOLDER [RUNS [LANES [ROWS]]]` runs the same over NFS: the kernel exports a folder, and each process has a
-//! network namespace with its own client and its own mount. A process is cut off by taking its link
+//! `claims nfs FOLDER [RUNS [LANES [ROWS [READS]]]]` runs the same over NFS, with READS seconds of reads in all: the
+//! kernel exports a folder, and each process has a network namespace with its own client and its own mount. A process is cut off by taking its link
 //! down. This needs root, a kernel with both sides of NFS, and the two programs, which it does not
 //! build. `claims/machine.sh` does it in user mode Linux.
 #![forbid(unsafe_code)]
@@ -41,15 +41,17 @@ struct Size {
 }
 
 impl Size {
-    /// A job with reads of 100 s in all.
-    fn of(rows: usize) -> Self {
-        let read_ms = 100_000 / rows.clamp(1, 100_000) as u64;
+    /// A job with reads of `seconds` in all.
+    fn of(rows: usize, seconds: usize) -> Self {
+        let read_ms = (seconds as u64 * 1000 / rows.max(1) as u64).max(1);
         Self { rows, read_ms: [read_ms, 3 * read_ms] }
     }
 }
 
 /// The number of rows of a job, unless another one is given.
 const ROWS: usize = 1000;
+/// The seconds that all reads of a job take, unless another number is given.
+const READS: usize = 100;
 
 /// The place where a process runs.
 #[derive(Debug, Clone)]
@@ -77,7 +79,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         Some(text) => text.parse().map_err(|_| format!("claims: {text} is not a number")),
     };
     if let ["nfs", folder, ..] = arguments {
-        let size = Size::of(number(4, ROWS)?);
+        let size = Size::of(number(4, ROWS)?, number(5, READS)?);
         return over_nfs(Path::new(folder), size, number(2, 20)?, number(3, 2)?);
     }
     let (runs, lanes) = (number(0, 20)?, number(1, 2)?);
@@ -89,7 +91,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     drop(fs::remove_dir_all(&place));
     let folder = place.join("folder");
     fs::create_dir_all(&folder)?;
-    let size = Size::of(ROWS);
+    let size = Size::of(ROWS, READS);
     fs::write(folder.join("in.raw"), data(size.rows))?;
     let machine = Machine { before: Vec::new(), folder: folder.clone(), link: None };
     let all = vec![vec![machine; PROCESSES]; lanes];

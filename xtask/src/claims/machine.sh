@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `xtask claims nfs` in Linux as a program (user mode Linux), for hosts whose kernel has no NFS.
 #
-#     machine.sh [RUNS [LANES [SECONDS [ROWS]]]]
+#     machine.sh [RUNS [LANES [SECONDS [ROWS [READS]]]]]
 #
 # Needs Debian as root with iproute2, kmod and e2fsprogs, and the programs that `cargo xtask claims` builds. Downloads
 # the kernel and the programs of NFS. The machine sees the files of this one, and changes none: its own writes stay in
@@ -40,7 +40,7 @@ export LD_LIBRARY_PATH="$place/programs/usr/lib/x86_64-linux-gnu" CARGO_TARGET_D
 for name in nfsd nfsv4 veth ext4; do modprobe -d "$place/programs" \$name; done
 ip link set lo up
 mkfs.ext4 -q /dev/ubda && mkdir -p /export && mount /dev/ubda /export
-timeout ${3:-3600} "$target/debug/xtask" claims nfs /export ${1:-20} ${2:-1} ${4:-1000}
+timeout ${3:-3600} "$target/debug/xtask" claims nfs /export ${1:-20} ${2:-1} ${4:-1000} ${5:-100}
 umount /export; sync; echo o >/proc/sysrq-trigger; sleep 60
 END
 chmod +x start.sh
