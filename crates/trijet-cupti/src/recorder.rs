@@ -31,7 +31,7 @@
 //!
 //! CUPTI accepts one subscriber. The recorder subscribes, so that CUPTI refuses a profiler inside
 //! of the program with an error. Without this, the profiler could take buffers of the recorder. The
-//! subscription also gives the edges of graphs ([`graph_edges`]).
+//! subscription also gives the edges of graphs (`graph_edges.rs`).
 
 mod callbacks;
 mod parts;
