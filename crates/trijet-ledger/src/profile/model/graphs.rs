@@ -71,7 +71,7 @@ impl LaunchOrder {
 }
 
 /// The nodes of a graph that have edges.
-struct GraphNodes {
+struct SortedNodes {
     /// The numbers of the nodes, sorted.
     nodes: Vec<u64>,
     /// The indices of the nodes before each node.
@@ -80,7 +80,7 @@ struct GraphNodes {
     order: Vec<usize>,
 }
 
-impl GraphNodes {
+impl SortedNodes {
     /// `None` if the edges have a cycle.
     fn of(edges: &[&GraphEdge]) -> Option<Self> {
         let mut nodes: Vec<u64> = edges.iter().flat_map(|one| [one.from, one.to]).collect();
@@ -125,9 +125,9 @@ impl SortedTrace<'_> {
         if by_graph.is_empty() {
             return found;
         }
-        let graphs: HashMap<u32, GraphNodes> = by_graph
+        let graphs: HashMap<u32, SortedNodes> = by_graph
             .into_iter()
-            .filter_map(|(graph, edges)| Some((graph, GraphNodes::of(&edges)?)))
+            .filter_map(|(graph, edges)| Some((graph, SortedNodes::of(&edges)?)))
             .collect();
         // The operations of each launch, each with its node.
         let mut launches: BTreeMap<u32, Vec<(usize, GraphNode)>> = BTreeMap::new();
@@ -152,7 +152,7 @@ impl SortedTrace<'_> {
     /// several, or if an operation started before one that it follows.
     fn ran(
         &self,
-        nodes: &GraphNodes,
+        nodes: &SortedNodes,
         operations: &[(usize, GraphNode)],
     ) -> Option<Vec<Option<usize>>> {
         let mut ran = vec![None; nodes.nodes.len()];
@@ -188,7 +188,7 @@ impl SortedTrace<'_> {
         &self,
         found: &mut LaunchOrder,
         launch: usize,
-        nodes: &GraphNodes,
+        nodes: &SortedNodes,
         ran: &[Option<usize>],
     ) {
         // The call of the launch, if it began before all operations.
